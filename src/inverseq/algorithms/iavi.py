@@ -1,0 +1,141 @@
+"""IAVI: Inverse Action-value Iteration (Kalweit et al. 2020, section 3).
+
+The demonstrator's log-probabilities are differences of its action values. What they leave open is
+one number for each state, the gauge, and once that is chosen the reward follows from one linear
+solve with the model: no iteration and no tolerance. The paper's sweeps over the states, and its
+single backward pass for models without cycles, are the same fixed point: ``solver="sweeps"`` and
+``"backward"``.
+
+Equations: ``advantage``, ``closed_form_reward``, ``action_value_target``, ``value``; the solve is
+`inverseq.gauges`. Needs: a policy or demonstrations, and the model or what they count.
+Departures from the paper: 1 to 6 in ``docs/departures.md``.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+
+from inverseq import gauges, planning
+from inverseq.demonstrations import Additive, Demonstrations
+from inverseq.errors import InvalidInput, NoFullSupport
+from inverseq.gauges import Backup, Gauge, Solver, Uniform
+from inverseq.shapes import Table
+from inverseq.solution import Info, Solution, plain
+from inverseq.task import Task
+
+
+@dataclass(frozen=True)
+class IAVI:
+    """Inverse Action-value Iteration: the reward behind a policy, in closed form.
+
+    >>> import inverseq as iq
+    >>> world = iq.worlds.objectworld(size=8, n_objects=6, seed=0)
+    >>> found = iq.IAVI(gauge=iq.StateOnly()).solve(world.expert(), world.task)
+    >>> off_by = found.reward_table[:, 0] - world.reward
+    >>> bool(off_by.max() - off_by.min() < 1e-6)  # the true reward, up to a constant
+    True
+    """
+
+    gauge: Gauge = Uniform()
+    """Which of the many rewards: `Uniform`, `Reference`, `Zero`, `StateOnly` or `Features`."""
+    backup: Backup = "max"
+    """"max" is Bellman's equation, "soft" uses log-sum-exp, "max_of_mean" is the paper's letter."""
+    smoothing: Additive = Additive(1e-3)
+    """What is added to counts (in `solve`: to rows with a zero) before the logarithm."""
+    solver: Solver = "auto"
+    """"auto" chooses by size and discount; "sweeps" and "backward" are the paper's procedures."""
+    tolerance: float = 1e-10
+    """What to stop at: the residual of a solver, or for sweeps the reward's largest change."""
+    max_iterations: int = 100_000
+    """How many sweeps at most."""
+
+    def fit(
+        self,
+        demonstrations: Demonstrations,
+        task: Task,
+        *,
+        seed: int | None = None,
+        progress: bool | None = None,
+    ) -> Solution:
+        """From counts: smoothed frequencies for the policy, counted transitions if none are known.
+
+        Nothing here is random; ``seed`` is accepted so that every algorithm is called alike.
+        """
+        began = time.perf_counter()
+        if self.backup == "max_of_mean":
+            raise InvalidInput(
+                "`IAVI(backup='max_of_mean')` must have a known policy and model: use `solve`. On "
+                "samples the maximum of a mean has no estimate; use 'max'."
+            )
+        counts = demonstrations.counts(task.n_states, task.n_actions)
+        if task.transitions is None:
+            task = task.counted(demonstrations)
+        policy = self.smoothing.policy(counts.visits, task.available_table())
+        return self._recover(policy, task, counts.visits, began, progress)
+
+    def solve(self, policy: Table, task: Task, *, progress: bool | None = None) -> Solution:
+        """From a known policy (S, A) and a task with its model."""
+        began = time.perf_counter()
+        policy = np.asarray(policy, dtype=float)
+        planning.check_policy(policy, task)
+        return self._recover(self._supported(policy, task), task, None, began, progress)
+
+    def _supported(self, policy: Table, task: Task) -> Table:
+        """Smooth the rows with a zero among the available actions, and say so."""
+        available = task.available_table()
+        lacking = ((policy == 0) & available).any(axis=1)
+        decided = lacking if task.terminal is None else lacking & ~task.terminal
+        if decided.any():
+            warnings.warn(
+                f"{int(decided.sum())} states have an available action of probability 0 (the first "
+                f"is state {int(np.flatnonzero(decided)[0])}); there `IAVI.smoothing` decides the "
+                f"reward. Compare results for several of its values.",
+                NoFullSupport,
+                stacklevel=3,
+            )
+        smoothed = self.smoothing.policy(policy, available)
+        return np.where(lacking[:, None], smoothed, policy)
+
+    def _recover(
+        self,
+        policy: Table,
+        task: Task,
+        visits: np.ndarray | None,
+        began: float,
+        progress: bool | None,
+    ) -> Solution:
+        available = task.available_table()
+        unsupported = (policy <= 0) & available
+        if unsupported.any():
+            s, a = np.argwhere(unsupported)[0]
+            raise InvalidInput(
+                f"`IAVI.smoothing` must give every available action some probability; action {a} "
+                f"in state {s} has none. Use `smoothing=Additive(1e-3)`, or make it unavailable."
+            )
+        log_pi = task.temperature * np.log(np.where(available, policy, 1.0))
+        visited = None if visits is None else visits.sum(axis=1) > 0
+        found = gauges.recover(
+            log_pi,
+            task,
+            self.gauge,
+            backup=self.backup,
+            solver=self.solver,
+            tolerance=self.tolerance,
+            max_iterations=self.max_iterations,
+            weights=visits,
+            visited=visited,
+            progress=progress,
+        )
+        info = Info(
+            "IAVI",
+            settings=plain(self),
+            gauge=repr(self.gauge),
+            backup=self.backup,
+            unvisited_states=None if visited is None else int((~visited).sum()),
+            seconds=time.perf_counter() - began,
+        )
+        return Solution.recovered(found, task, info, visits)

@@ -1,0 +1,46 @@
+"""What can go wrong, as one short tree.
+
+InverseqError
+├── InvalidInput (also a ValueError)    something given cannot be right: what, where, what to do
+├── DamagedFile (also an OSError)       a saved file was cut, edited, or is too new
+└── MissingExtra (also an ImportError)  an optional dependency is needed: how to install it
+
+InverseqWarning
+├── NotConverged   the answer stands, its tolerance was not met: which knob to turn
+├── NotIdentified  the data cannot tell: what was chosen in its place
+└── NoFullSupport  some action has probability 0: smoothing decides its reward
+"""
+
+from __future__ import annotations
+
+
+class InverseqError(Exception):
+    """The root of everything that this library raises on purpose."""
+
+
+class InvalidInput(InverseqError, ValueError):
+    """Something given cannot be right; the message says what must hold, where, and what to do."""
+
+
+class DamagedFile(InverseqError, OSError):
+    """A saved file was cut, edited, or written by a newer version."""
+
+
+class MissingExtra(InverseqError, ImportError):
+    """An optional dependency is needed; the message is the command that installs it."""
+
+
+class InverseqWarning(UserWarning):
+    """The root of the warnings."""
+
+
+class NotConverged(InverseqWarning):
+    """The answer stands but its tolerance was not met; the message names the knob."""
+
+
+class NotIdentified(InverseqWarning):
+    """What was asked cannot be told from the data; the message says what was chosen instead."""
+
+
+class NoFullSupport(InverseqWarning):
+    """Some action has probability 0, so that the smoothing decides its reward."""

@@ -1,0 +1,483 @@
+r"""The gauge: which of the many rewards that explain a policy.
+
+Every reward that explains a policy exactly is, for some function ``h`` of the state,
+
+.. math:: Q(s, a) = l(s, a) + h(s), \qquad r(s, a) = Q(s, a) - \gamma E[m(s') + h(s')]
+
+with ``l`` the log-probabilities (times the temperature) and ``m(s)`` their maximum: rewards differ
+by potential-based shaping and nothing in the demonstrations tells them apart. The gauge chooses.
+
+Exact gauges (``Uniform``, ``Reference``, ``Zero``) reproduce the policy, whatever it is, and all
+lead to the same policy under constraints. Projected gauges (``StateOnly``, ``Features``) look for a
+reward of a given family; only these can be carried to other dynamics or another discount.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from inverseq import _linear, equations, planning
+from inverseq._progress import track
+from inverseq.errors import InvalidInput, NotConverged, NotIdentified
+from inverseq.shapes import MaskTable, Sparse, Table
+from inverseq.task import Task
+
+Backup = Literal["max", "soft", "max_of_mean"]
+Solver = Literal["auto", "direct", "bicgstab", "amg", "sweeps", "backward"]
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """The paper's gauge: in every state the rewards of the available actions have mean zero.
+
+    >>> Uniform()
+    Uniform()
+    """
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """In every state a reference policy earns a known reward: ``sum_a mu(a|s) r(s, a) = g(s)``.
+
+    >>> Reference(0, value=1.0)  # action 0 is the anchor: it earns 1 everywhere
+    Reference(policy=0, value=1.0)
+    """
+
+    policy: np.ndarray | int
+    """The reference policy (S, A), or the number of the action that is the anchor."""
+    value: np.ndarray | float = 0.0
+    """What it earns: a number, or one for each state."""
+
+    def table(self, available: MaskTable) -> np.ndarray:
+        """The reference policy, (S, A)."""
+        n_states, n_actions = available.shape
+        mu = np.asarray(self.policy)
+        if mu.ndim == 0 and mu.dtype.kind in "iu":
+            if not 0 <= mu < n_actions:
+                raise InvalidInput(
+                    f"`Reference.policy` must be an action from 0 to {n_actions - 1} or a table of "
+                    f"probabilities; got {int(mu)}."
+                )
+            mu = np.eye(n_actions)[np.full(n_states, mu)]
+        mu = mu.astype(float)
+        if mu.shape != available.shape:
+            raise InvalidInput(
+                f"`Reference.policy` must have shape {available.shape}; it has {mu.shape}."
+            )
+        bad = ~(mu >= 0).all(axis=1) | (np.abs(mu.sum(axis=1) - 1) > 1e-8)
+        bad |= ((mu > 0) & ~available).any(axis=1)
+        if bad.any():
+            s = int(np.flatnonzero(bad)[0])
+            raise InvalidInput(
+                f"`Reference.policy` must be a distribution over the available actions of every "
+                f"state; that of state {s} is {mu[s].tolist()}, available are "
+                f"{np.flatnonzero(available[s]).tolist()}."
+            )
+        return mu
+
+    def earned(self, n_states: int) -> np.ndarray:
+        """What the reference policy earns, (S,)."""
+        g = np.asarray(self.value, dtype=float)
+        if g.shape not in ((), (n_states,)) or not np.isfinite(g).all():
+            raise InvalidInput(
+                f"`Reference.value` must be finite, a number or one for each of {n_states} states; "
+                f"it has shape {g.shape}."
+            )
+        return np.broadcast_to(g, (n_states,))
+
+
+@dataclass(frozen=True)
+class Zero:
+    """No potential at all, ``h = 0``: nothing to solve, ``r = l - gamma max l(s')`` per transition.
+
+    >>> Zero()
+    Zero()
+    """
+
+
+@dataclass(frozen=True)
+class StateOnly:
+    """The reward depends on the state alone, ``r(s, a) = r(s)``; it is centred to mean zero.
+
+    For a policy that is Boltzmann over the optimal values of such a reward this is the true reward,
+    up to what ``info.unidentified_dimensions`` counts (as a rule one: a constant).
+
+    >>> StateOnly()
+    StateOnly()
+    """
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """The reward is linear in features, ``r(s, a) = phi . w``.
+
+    >>> import numpy as np
+    >>> Features(np.eye(3))
+    Features(phi of shape (3, 3))
+    """
+
+    phi: np.ndarray
+    """The features: (S, K) of a state, or (S, A, K) of a pair."""
+
+    def __repr__(self) -> str:
+        return f"Features(phi of shape {np.shape(self.phi)})"
+
+
+Gauge: TypeAlias = Uniform | Reference | Zero | StateOnly | Features
+EXACT = (Uniform, Reference, Zero)
+
+
+class Recovery(NamedTuple):
+    """The reward of a gauge and what it was computed by."""
+
+    reward: np.ndarray
+    q: np.ndarray
+    safe: np.ndarray | None
+    """The viable actions, where the task has constraints."""
+    q_constrained: np.ndarray | None
+    solver: str
+    iterations: int
+    residual: float
+    """Exact gauges: the largest amount by which their linear equations are missed. Projected ones:
+    by how much the family misses the policy, root mean square over the (weighted) pairs."""
+    converged: bool
+    unidentified_dimensions: int | None = None
+    """Projected gauges: how many directions of the reward nothing in the policy determines."""
+    change: tuple[float, ...] = ()
+    """Sweeps: the largest change of the reward in each."""
+
+
+def recover(
+    log_pi: Table,
+    task: Task,
+    gauge: Gauge,
+    *,
+    backup: Backup = "max",
+    solver: Solver = "auto",
+    tolerance: float = 1e-10,
+    max_iterations: int = 100_000,
+    weights: np.ndarray | None = None,
+    visited: np.ndarray | None = None,
+    progress: bool | None = None,
+) -> Recovery:
+    """The reward, in a gauge, that explains log-probabilities (S, A), times the temperature.
+
+    Under constraints it goes on to plan for that reward among the viable actions.
+    """
+    if backup not in ("max", "soft", "max_of_mean"):
+        raise InvalidInput(f"`backup` must be 'max', 'soft' or 'max_of_mean'; got {backup!r}.")
+    if backup == "max_of_mean" and (
+        task.constraints or task.available is not None or not isinstance(gauge, EXACT)
+    ):
+        raise InvalidInput(
+            "`backup='max_of_mean'` must be used with an exact gauge, without constraints and with "
+            "every action available: the maximum of a mean is not defined otherwise. Use 'max'."
+        )
+    # Checked first: it is cheap, and an answer that no policy may follow helps nobody.
+    safe = planning.viable(task, visited) if task.constraints else None
+    if isinstance(gauge, EXACT):
+        if solver == "backward":
+            found = backward(log_pi, task, gauge, backup)
+        elif solver == "sweeps":
+            found = sweeps(log_pi, task, gauge, backup, tolerance, max_iterations, progress)
+        else:
+            found = exact(log_pi, task, gauge, backup, solver, tolerance)
+    else:
+        if solver not in ("auto", "direct"):
+            raise InvalidInput(
+                f"`solver` must be 'auto' or 'direct' for {gauge!r}, which is a least-squares "
+                f"problem; got {solver!r}."
+            )
+        found = projected(log_pi, task, gauge, backup, weights)
+    if safe is None:
+        return found
+    plan = planning.solve(found.reward, task, soft=backup == "soft", safe=safe)
+    return found._replace(
+        safe=safe, q_constrained=plan.q, converged=found.converged and plan.converged
+    )
+
+
+# -- exact gauges ------------------------------------------------------------------------------
+
+
+def reference(gauge: Gauge, available: MaskTable) -> tuple[np.ndarray, np.ndarray]:
+    """The policy ``mu`` and the reward ``g`` that it earns, by which a gauge fixes ``h``."""
+    if isinstance(gauge, Reference):
+        return gauge.table(available), gauge.earned(len(available))
+    return available / available.sum(axis=1, keepdims=True), np.zeros(len(available))
+
+
+def exact(
+    log_pi: Table, task: Task, gauge: Gauge, backup: Backup, solver: Any, tolerance: float
+) -> Recovery:
+    r"""One linear solve for ``h``, then Bellman's equation read backward for the reward.
+
+    .. math:: (I - \gamma P_\mu) h = g - \mu \cdot l + \gamma P_\mu m
+    """
+    model, gamma, available = task.continuing, task.discount, task.available_table()
+    log_pi = np.where(available, log_pi, 0.0)
+    # What the best next action is worth beyond h(s'), expected: E[m(s')].
+    beyond = follow(log_pi, task, backup)
+    if isinstance(gauge, Zero):
+        h, solved = np.zeros(model.n_states), None
+    else:
+        mu, g = reference(gauge, available)
+        chain = model.under(mu)
+        planning.check_ending(chain, task, f"the reference policy of {gauge!r}")
+        b = g + (mu * (gamma * beyond - log_pi)).sum(axis=1)
+        solved = _linear.solve(chain, gamma, b, solver, tolerance)
+        planning.warn_unless(solved, "IAVI")
+        h = solved.x
+    q = np.where(available, log_pi + h[:, None], -np.inf)
+    shifted = equations.shifted_target(gamma, 0, beyond + model.expect(h))
+    reward = np.where(available, log_pi + h[:, None] - shifted, 0.0)
+    if solved is None:
+        return Recovery(reward, q, None, None, "none", 0, 0.0, True)
+    return Recovery(
+        reward, q, None, None, solved.solver, solved.iterations, solved.residual, solved.converged
+    )
+
+
+def follow(q: Table, task: Task, backup: Backup) -> np.ndarray:
+    """What follows each pair, (S, A): the expected value of the next state, under a backup."""
+    model, available = task.continuing, task.available_table()
+    if backup == "max":
+        return model.expect(np.asarray(equations.value(q, available)))
+    if backup == "soft":
+        return model.expect(planning.soft_value(q, available, task.temperature))
+    each = [model.expect(column) for column in np.ascontiguousarray(q.T)]
+    return np.asarray(np.max(each, axis=0))
+
+
+def step(
+    log_pi: Table, shifted: Table, mu: Table, g: np.ndarray, available: MaskTable
+) -> tuple[np.ndarray, np.ndarray]:
+    """The paper's update of a state (or many): reward and action values from what follows."""
+    eta = equations.advantage(log_pi, shifted)
+    reward = equations.closed_form_reward(eta, available)
+    # Zero for the paper's gauge, whose reward has this mean already.
+    reward = np.where(available, reward + (g - (mu * reward).sum(axis=1))[:, None], 0.0)
+    return reward, np.where(available, reward + shifted, 0.0)
+
+
+def sweeps(
+    log_pi: Table,
+    task: Task,
+    gauge: Gauge,
+    backup: Backup,
+    tolerance: float,
+    max_iterations: int,
+    progress: bool | None,
+) -> Recovery:
+    """The paper's procedure: every state again and again, until the reward stands still."""
+    if isinstance(gauge, Zero):
+        return exact(log_pi, task, gauge, backup, "auto", tolerance)
+    available = task.available_table()
+    log_pi = np.where(available, log_pi, 0.0)
+    mu, g = reference(gauge, available)
+    reward, q = np.zeros_like(log_pi), np.zeros_like(log_pi)
+    changes: list[float] = []
+    for _ in track(range(max_iterations), "IAVI sweeps", progress):
+        shifted = task.discount * follow(q, task, backup)
+        before = reward
+        reward, q = step(log_pi, shifted, mu, g, available)
+        changes.append(float(np.abs(reward - before).max()))
+        if changes[-1] < tolerance:
+            break
+    # One more backup shows by how much the equations are still missed.
+    after, _ = step(log_pi, task.discount * follow(q, task, backup), mu, g, available)
+    residual = float(np.abs(after - reward).max())
+    converged = bool(changes) and changes[-1] < tolerance
+    if not converged:
+        warnings.warn(
+            f"`IAVI(solver='sweeps')` stopped after {len(changes)} sweeps while the reward still "
+            f"changed by {changes[-1] if changes else np.inf:.2g}; raise `max_iterations` or "
+            f"`tolerance`, or use `solver='auto'`, which needs no sweeps.",
+            NotConverged,
+            stacklevel=2,
+        )
+    q = np.where(available, q, -np.inf)
+    return Recovery(
+        reward, q, None, None, "sweeps", len(changes), residual, converged, None, tuple(changes)
+    )
+
+
+def backward(log_pi: Table, task: Task, gauge: Gauge, backup: Backup) -> Recovery:
+    """One pass from the ends to the beginnings, each state once, for models without cycles."""
+    model, available = task.continuing, task.available_table()
+    levels = planning.by_levels(task)
+    if isinstance(gauge, Zero):
+        return exact(log_pi, task, gauge, backup, "auto", 0.0)._replace(solver="backward")
+    if backup == "max_of_mean":
+        raise InvalidInput("`solver='backward'` must be used with `backup` 'max' or 'soft'.")
+    log_pi = np.where(available, log_pi, 0.0)
+    mu, g = reference(gauge, available)
+    reward, q, v = np.zeros_like(log_pi), np.zeros_like(log_pi), np.zeros(model.n_states)
+    a = task.n_actions
+    for level in levels:
+        rows = (level[:, None] * a + np.arange(a)).ravel()
+        shifted = task.discount * (model.matrix[rows] @ v).reshape(len(level), a)
+        reward[level], q[level] = step(
+            log_pi[level], shifted, mu[level], g[level], available[level]
+        )
+        best: Callable[..., Any] = planning.soft_value if backup == "soft" else equations.value
+        extra = (task.temperature,) if backup == "soft" else ()
+        v[level] = best(q[level], available[level], *extra)
+    after, _ = step(log_pi, task.discount * model.expect(v), mu, g, available)
+    residual = float(np.abs(after - reward).max())
+    q = np.where(available, q, -np.inf)
+    return Recovery(reward, q, None, None, "backward", len(levels), residual, True)
+
+
+# -- projected gauges --------------------------------------------------------------------------
+
+
+def projected(
+    log_pi: Table, task: Task, gauge: Gauge, backup: Backup, weights: np.ndarray | None
+) -> Recovery:
+    r"""Least squares for ``h`` and ``w`` together, then the forward solution of the reward.
+
+    .. math:: l(s, a) + h(s) - \gamma E[m(s') + h(s')] \approx \phi(s, a) \cdot w
+    """
+    import scipy.sparse as sp
+
+    model, gamma, available = task.continuing, task.discount, task.available_table()
+    n_states, n_actions = available.shape
+    log_pi = np.where(available, log_pi, 0.0)
+    weights = available.astype(float) if weights is None else np.where(available, weights, 0.0)
+    if task.terminal is not None:
+        weights = np.where(task.terminal[:, None], 0.0, weights)
+    phi = feature_matrix(gauge, n_states, n_actions)
+    each_state = sp.kron(sp.eye_array(n_states), np.ones((n_actions, 1)), format="csr")
+    # The unknowns are h, then w; what no weighted pair speaks of is left out (and stays 0).
+    rows = sp.hstack([each_state - gamma * model.matrix, -phi], format="csr")
+    goal = (gamma * follow(log_pi, task, backup) - log_pi).ravel()
+    root = np.sqrt(weights.ravel() / weights.mean())
+    scaled = sp.csr_array(rows.multiply(root[:, None]))
+    size = np.sqrt(np.asarray(scaled.multiply(scaled).sum(axis=0)).ravel())
+    used = np.flatnonzero(size > 0)
+    scaled = sp.csr_array(scaled[:, used].multiply(1 / size[used]))
+    least = LeastSquares(scaled)
+    kernel = least.kernel()
+    z = np.zeros(rows.shape[1])
+    z[used] = least.solve(root * goal) / size[used]
+    w = z[n_states:]
+
+    missed = root * (rows @ z - goal)
+    residual = float(np.sqrt((missed**2).sum() / (root**2).sum()))
+    dimensions = kernel.shape[1]
+    directions = np.zeros((rows.shape[1], dimensions))
+    directions[used] = kernel / size[used, None]
+    shift = constant_direction(directions[:n_states], directions[n_states:], used, n_states)
+    if shift is not None and isinstance(gauge, StateOnly):
+        known = used[used >= n_states] - n_states
+        w[known] -= w[known].mean()
+    if dimensions > (shift is not None):
+        warnings.warn(
+            f"The reward in the gauge {gauge!r} is not identified: {dimensions} directions of it "
+            f"leave the policy unchanged. The one returned is the smallest. Add an anchor with "
+            f"`Reference`, or fewer features.",
+            NotIdentified,
+            stacklevel=3,
+        )
+    reward = np.where(available, (phi @ w).reshape(n_states, n_actions), 0.0)
+    plan = planning.solve(reward, task.unconstrained(), soft=backup == "soft")
+    q = np.where(available, plan.q, -np.inf)
+    return Recovery(
+        reward, q, None, None, "least squares", least.rounds, residual, plan.converged, dimensions
+    )
+
+
+class LeastSquares:
+    """Sparse least squares whose matrix may have a kernel: the smallest solution, and the kernel.
+
+    The normal equations are damped a little, factorised once, and refined on the true residual
+    until the damping no longer shows: what is determined converges at a rate of damping to squared
+    singular value, and what is not stays 0.
+    """
+
+    damping = 1e-9
+
+    def __init__(self, matrix: Sparse) -> None:
+        import scipy.sparse as sp
+
+        self.matrix, self.rounds = matrix, 0
+        self.transposed = sp.csr_array(matrix.T)
+        n = matrix.shape[1]
+        self.factor = _linear.factorise(
+            sp.csr_array(self.transposed @ matrix + self.damping * sp.eye_array(n))
+        )
+
+    def solve(self, goal: np.ndarray, rounds: int = 60) -> np.ndarray:
+        """The least-squares solution."""
+        z = np.zeros(self.matrix.shape[1])
+        for self.rounds in range(1, rounds + 1):
+            change = self.factor.solve(self.transposed @ (goal - self.matrix @ z))
+            z += change
+            if np.abs(change).max() <= 1e-13 * np.abs(z).max():
+                break
+        return z
+
+    def kernel(self) -> np.ndarray:
+        """An orthonormal basis of what the matrix maps to zero, as columns.
+
+        Random vectors are damped out except along the kernel; there are as many directions as
+        vectors that survive, and more vectors are tried until some do not.
+        """
+        n = self.matrix.shape[1]
+        rng = np.random.default_rng(0)
+        probes = 8
+        while True:
+            block = np.linalg.qr(rng.standard_normal((n, min(probes, n))))[0]
+            for _ in range(3):
+                block = self.damping * self.factor.solve(block)
+            left, strength, _ = np.linalg.svd(block, full_matrices=False)
+            # A probe keeps about sqrt(dim / n) of its length; everything else loses many orders.
+            dimensions = int((strength > 1e-5).sum())
+            if dimensions < probes or probes >= n:
+                return left[:, :dimensions]
+            probes *= 4
+
+
+def feature_matrix(gauge: Gauge, n_states: int, n_actions: int) -> Sparse:
+    """The features of every pair as a (S * A, K) matrix."""
+    import scipy.sparse as sp
+
+    each_action = np.ones((n_actions, 1))
+    if not isinstance(gauge, Features):
+        return sp.kron(sp.eye_array(n_states), each_action, format="csr")
+    given: Any = gauge.phi
+    sparse = bool(sp.issparse(given))
+    phi: Any = sp.csr_array(given) if sparse else np.asarray(given, dtype=float)
+    if phi.shape[:-1] not in ((n_states,), (n_states, n_actions)) or phi.shape[-1] == 0:
+        raise InvalidInput(
+            f"`Features.phi` must have shape ({n_states}, K) or ({n_states}, {n_actions}, K); it "
+            f"has {phi.shape}."
+        )
+    values = phi.data if sparse else phi
+    if not np.isfinite(values).all():
+        raise InvalidInput(
+            f"`Features.phi` must be finite; {int((~np.isfinite(values)).sum())} entries are not."
+        )
+    if phi.ndim == 3:
+        return sp.csr_array(phi.reshape(n_states * n_actions, -1))
+    return sp.kron(sp.csr_array(phi), each_action, format="csr")
+
+
+def constant_direction(
+    potentials: np.ndarray, rewards: np.ndarray, used: np.ndarray, n_states: int
+) -> np.ndarray | None:
+    """The direction of the kernel that shifts every potential alike, if there is one."""
+    if not potentials.shape[1]:
+        return None
+    states = used[used < n_states]
+    ones = np.ones(len(states))
+    mix, *_ = np.linalg.lstsq(potentials[states], ones, rcond=None)
+    if np.abs(potentials[states] @ mix - ones).max() > 1e-5:
+        return None
+    return np.asarray(rewards @ mix)

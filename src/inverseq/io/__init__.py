@@ -1,0 +1,1 @@
+"""The borders, where data comes from files and goes back to them. Each part is imported by name."""

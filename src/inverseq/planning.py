@@ -1,0 +1,342 @@
+"""The forward problem, once: from a reward and a model to values, policies and visits.
+
+Everything is sparse and vectorised over states. Tolerances are on the largest residual of the
+equation that is being solved, relative to the largest value where that exceeds 1.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from inverseq import _linear, equations
+from inverseq.errors import InvalidInput, NotConverged
+from inverseq.shapes import MaskTable, Sparse, Table, Vector
+from inverseq.task import Task
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """The solution of a decision problem whose reward is known."""
+
+    q: Table
+    """``Q(s, a)`` of the best way on under the task's constraints; also for forbidden actions."""
+    v: Vector
+    """``V(s)``: 0 in terminal states, minus infinity where no viable action is left."""
+    policy: Table
+    """The Boltzmann policy over ``q`` among the safe actions, exactly 0 elsewhere."""
+    safe: MaskTable
+    """Which actions are available, keep the constraints now, and never lead where none would."""
+    iterations: int
+    residual: float
+    """The largest change that one more backup makes to ``v``."""
+    converged: bool
+
+    @property
+    def greedy(self) -> np.ndarray:
+        """The best safe action of each state, (S,); -1 where there is none."""
+        best = np.where(self.safe, self.q, -np.inf).argmax(axis=1)
+        return np.where(self.safe.any(axis=1), best, -1)
+
+
+def solve(
+    reward: np.ndarray,
+    task: Task,
+    *,
+    soft: bool = False,
+    tolerance: float = 1e-11,
+    max_iterations: int = 100_000,
+    start: np.ndarray | None = None,
+    safe: np.ndarray | None = None,
+) -> Plan:
+    """Plan for a reward: what a recovered reward asks for, on its own task or on another one.
+
+    Value iteration, sped up by solving for the value of its current policy (Howard's method; with
+    ``soft=True``, Newton's), so that a discount of 0.9999 costs no more than one of 0.9.
+
+    >>> import numpy as np
+    >>> stay, move = np.eye(2), np.eye(2)[::-1]
+    >>> task = Task(2, 0.5, transitions=np.stack([stay, move], axis=1))
+    >>> plan = solve(np.array([0.0, 1.0]), task)
+    >>> plan.v, plan.greedy
+    (array([1., 2.]), array([1, 0]))
+
+    Args:
+        reward: ``r(s)`` or ``r(s, a)``.
+        task: The task to plan on; its constraints are obeyed.
+        soft: Use the log-sum-exp of the values, at the task's temperature, in place of the maximum.
+        tolerance: The residual to stop at, relative to the largest value where that exceeds 1.
+        max_iterations: How many backups at most.
+        start: Values (S,) to begin with, for instance those of a similar reward.
+        safe: The viable actions, where they are known already.
+    """
+    r = reward_table(reward, task)
+    model = task.continuing
+    safe = viable(task) if safe is None else safe
+    ended = np.zeros(model.n_states, bool) if task.terminal is None else task.terminal
+    dead = np.asarray(~safe.any(axis=1))
+    r = np.where(ended[:, None], 0.0, r)
+    t = task.temperature
+
+    def backup(v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        q = equations.action_value_target(r, task.discount, 0, model.expect(v))
+        best = soft_value(q, safe, t) if soft else equations.value(q, safe)
+        return q, np.where(dead, 0.0, best)
+
+    v = np.zeros(model.n_states) if start is None else np.where(dead, 0.0, start)
+    q, after = backup(v)
+    residual, iterations, jump = np.inf, 0, 20
+    while iterations < max_iterations:
+        iterations += 1
+        v = after
+        if task.discount < 1 and iterations % jump == 0:
+            v = policy_value(q, r, safe, task, soft, dead)
+        q, after = backup(v)
+        residual = float(np.abs(after - v).max())
+        if residual <= tolerance * max(1.0, float(np.abs(after).max())):
+            break
+        if not np.isfinite(residual):
+            break
+        if iterations == jump:
+            jump = 2  # one solve costs dozens of backups, but after the first few it converges
+    converged = residual <= tolerance * max(1.0, float(np.abs(after).max()))
+    if not converged:
+        warnings.warn(
+            f"`planning.solve` stopped with a residual of {residual:.2g} after {iterations} "
+            f"backups; raise `max_iterations` or `tolerance`, or check that values are finite at "
+            f"this discount.",
+            NotConverged,
+            stacklevel=2,
+        )
+    v = np.where(dead, -np.inf, after)
+    if dead.any():
+        q = equations.action_value_target(r, task.discount, 0, model.expect(v))
+    policy = np.exp(equations.log_boltzmann(q, safe, t))
+    return Plan(q, v, policy, safe, iterations, residual, converged)
+
+
+def evaluate_policy(
+    policy: Table, reward: np.ndarray, task: Task, *, tolerance: float = 1e-10
+) -> np.ndarray:
+    """The value (S,) of following a policy under a reward: one linear solve.
+
+    >>> import numpy as np
+    >>> task = Task(1, 0.5, transitions=np.ones((1, 1, 1)))
+    >>> evaluate_policy(np.ones((1, 1)), np.array([3.0]), task)
+    array([6.])
+    """
+    check_policy(policy, task)
+    r = reward_table(reward, task)
+    if task.terminal is not None:
+        r = np.where(task.terminal[:, None], 0.0, r)
+    chain = task.continuing.under(policy)
+    gain = np.where(policy > 0, policy * np.where(policy > 0, r, 0.0), 0.0).sum(axis=1)
+    check_ending(chain, task, "the policy")
+    solved = _linear.solve(chain, task.discount, gain, tolerance=tolerance)
+    warn_unless(solved, "planning.evaluate_policy")
+    return solved.x
+
+
+def visitation(
+    policy: Table, task: Task, *, horizon: int | None = None, tolerance: float = 1e-10
+) -> np.ndarray:
+    """How often each state is visited, (S,), from the task's initial distribution.
+
+    Discounted and without end by default, so that it sums to ``1 / (1 - discount)`` where no
+    episode ends; with a ``horizon``, the plain number of visits in that many steps. The visit that
+    enters a terminal state counts.
+
+    >>> import numpy as np
+    >>> task = Task(1, 0.5, transitions=np.ones((1, 1, 1)))
+    >>> visitation(np.ones((1, 1)), task), visitation(np.ones((1, 1)), task, horizon=3)
+    (array([2.]), array([3.]))
+    """
+    check_policy(policy, task)
+    if task.transitions is None:
+        raise InvalidInput("`planning.visitation` needs `Task.transitions`; this task has none.")
+    moving = policy if task.terminal is None else np.where(task.terminal[:, None], 0.0, policy)
+    forward = task.transitions.under(moving).T.tocsr()
+    if horizon is None:
+        check_ending(task.transitions.under(moving), task, "the policy")
+        solved = _linear.solve(forward, task.discount, task.start(), tolerance=tolerance)
+        warn_unless(solved, "planning.visitation")
+        return solved.x
+    now = task.start()
+    visits = np.zeros_like(now)
+    for _ in range(horizon):
+        visits += now
+        now = forward @ now
+    return visits
+
+
+def viable(task: Task, visited: np.ndarray | None = None) -> np.ndarray:
+    """Which actions can be taken and still leave a safe action for ever after, bool (S, A).
+
+    An action is also forbidden when it leads with positive probability to a state where none is
+    viable. What the model does not know is taken to be harmless.
+
+    A state without a viable action is an error if an episode can begin in it or a demonstration
+    ``visited`` it (where neither is known, any state); with ``on_empty="raise"``, always.
+    """
+    model = task.continuing
+    states = np.arange(model.n_states)
+    terminal = np.zeros(model.n_states, bool) if task.terminal is None else task.terminal
+    safe = task.safe(states) if task.constraints else task.available_table().copy()
+    safe[terminal] = True
+    if not task.constraints:
+        return safe
+    dead = np.zeros(model.n_states, bool)
+    while (dying := ~safe.any(axis=1) & ~dead).any():
+        dead |= dying
+        safe &= ~(model.expect(dying.astype(float)) > 0)
+    if dead.any():
+        begins = np.zeros(model.n_states, bool)
+        if task.initial is not None:
+            begins |= task.initial > 0
+        if visited is not None:
+            begins |= visited
+        if (task.initial is None and visited is None) or task.on_empty == "raise":
+            begins[:] = True
+        if (dead & begins).any():
+            raise InvalidInput(no_way_out(task, int(np.flatnonzero(dead & begins)[0])))
+    return safe
+
+
+def no_way_out(task: Task, state: int) -> str:
+    """The message for a state whose actions are all forbidden, naming what met there."""
+    here = np.array([state])
+    can = task.available_table()[state]
+    left = task.safe(here)[0]
+    met = [c.name for c in task.constraints if (can & ~c.allows(here)[0]).any()]
+    detail = f"its {int(can.sum())} available actions meet the constraints {met}"
+    if left.any():
+        rest = np.flatnonzero(left).tolist()
+        detail += f" and actions {rest}, which they allow, may lead to states with no way out"
+    return (
+        f"`Task.constraints` must leave a viable action in every state that an episode can reach; "
+        f"state {state} has none: {detail}. Raise a threshold, make another action available, or "
+        f"say with `Task(initial=...)` where episodes begin."
+    )
+
+
+# -- shared pieces -----------------------------------------------------------------------------
+
+
+def soft_value(q: Table, safe: MaskTable, temperature: float) -> np.ndarray:
+    """The log-sum-exp of the values of the safe actions, at a temperature."""
+    top = equations.value(q, safe)
+    finite = np.isfinite(top)
+    x = np.where(safe & finite[:, None], q - np.where(finite, top, 0.0)[:, None], -np.inf)
+    mass = np.exp(x / temperature).sum(axis=1)
+    return np.asarray(top + temperature * np.log(np.where(finite, mass, 1.0)))
+
+
+def policy_value(
+    q: Table, r: Table, safe: MaskTable, task: Task, soft: bool, dead: np.ndarray
+) -> np.ndarray:
+    """The value of the policy that ``q`` suggests: the jump of Howard's and Newton's methods."""
+    if soft:
+        log_pi = equations.log_boltzmann(q, safe, task.temperature)
+        policy = np.exp(log_pi)
+        bonus = -task.temperature * np.where(policy > 0, log_pi, 0.0)
+    else:
+        policy = np.zeros_like(q)
+        policy[np.arange(len(q)), np.where(safe, q, -np.inf).argmax(axis=1)] = 1.0
+        bonus = np.zeros_like(q)
+    policy[dead] = 0.0
+    gain = (policy * np.where(policy > 0, r + bonus, 0.0)).sum(axis=1)
+    return _linear.solve(task.continuing.under(policy), task.discount, gain).x
+
+
+def reward_table(reward: Any, task: Task) -> np.ndarray:
+    """A reward as ``r(s, a)``, checked."""
+    r = np.asarray(reward, dtype=float)
+    s, a = task.continuing.n_states, task.n_actions
+    if r.shape not in ((s,), (s, a)):
+        raise InvalidInput(f"`reward` must have shape ({s},) or ({s}, {a}); it has {r.shape}.")
+    possible = r if r.ndim == 1 else np.where(task.available_table(), r, 0.0)
+    if not np.isfinite(possible).all():
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(possible))[0])
+        raise InvalidInput(f"`reward` must be finite; entry {where} is {possible[where]}.")
+    return np.broadcast_to(possible[:, None], (s, a)) if r.ndim == 1 else possible
+
+
+def check_policy(policy: np.ndarray, task: Task, name: str = "policy") -> None:
+    """Raise unless this is one distribution over available actions for every state."""
+    shape = (task.continuing.n_states, task.n_actions)
+    if np.shape(policy) != shape:
+        raise InvalidInput(f"`{name}` must have shape {shape}; it has {np.shape(policy)}.")
+    given = np.asarray(policy)
+    ended = np.zeros(shape[0], bool) if task.terminal is None else task.terminal
+    bad = ~(given >= 0).all(axis=1) | ~(np.abs(given.sum(axis=1) - 1) <= 1e-8)
+    bad &= ~(ended & (given == 0).all(axis=1))
+    if bad.any():
+        s = int(np.flatnonzero(bad)[0])
+        raise InvalidInput(
+            f"`{name}` must hold probabilities that sum to 1 in every state; the row of state {s} "
+            f"is {given[s].tolist()}, with sum {given[s].sum():.6g}."
+        )
+    impossible = (given > 0) & ~task.available_table()
+    if impossible.any():
+        s, a = np.argwhere(impossible)[0]
+        raise InvalidInput(
+            f"`{name}` must be 0 where an action is not available; it is {given[s, a]:.6g} for "
+            f"action {a} in state {s}."
+        )
+
+
+def check_ending(chain: Sparse, task: Task, what: str) -> None:
+    """With a discount of 1, raise unless every state reaches an end under this chain."""
+    if task.discount < 1:
+        return
+    from inverseq.task import Transitions, never_ending
+
+    n = chain.shape[0]
+    stuck = never_ending(Transitions(chain, 1), np.ones((n, 1), bool))
+    if task.terminal is not None:
+        stuck &= ~task.terminal
+    if stuck.any():
+        raise InvalidInput(
+            f"`Task.discount` may be 1 only where every state reaches an end under {what}; state "
+            f"{np.flatnonzero(stuck)[0]} does not. Use a discount below 1."
+        )
+
+
+def warn_unless(solved: _linear.Solved, caller: str) -> None:
+    """Warn where a linear system was not solved to its tolerance."""
+    if not solved.converged:
+        warnings.warn(
+            f"`{caller}` reached a residual of {solved.residual:.2g} by {solved.solver}; raise "
+            f"`tolerance`, or install PyAMG (`pip install 'inverseq[amg]'`) for large models.",
+            NotConverged,
+            stacklevel=3,
+        )
+
+
+def by_levels(task: Task) -> Sequence[np.ndarray]:
+    """States in reverse topological order, grouped so that a group needs only earlier ones."""
+    import scipy.sparse as sp
+
+    model = task.continuing
+    graph = model.under(task.available_table().astype(float))
+    backward = sp.csr_array(graph.T)
+    waiting = np.diff(graph.indptr)
+    ready = np.flatnonzero(waiting == 0)
+    levels, done = [], 0
+    while ready.size:
+        levels.append(ready)
+        done += ready.size
+        before = backward[ready].indices
+        waiting = waiting - np.bincount(before, minlength=model.n_states)
+        ready = np.unique(before[waiting[before] == 0])
+    if done < model.n_states:
+        state = int(np.flatnonzero(waiting > 0)[0])
+        raise InvalidInput(
+            f"`solver='backward'` must have a model without cycles; state {state} can be reached "
+            f"again from itself or leads into a cycle. Use `solver='auto'`."
+        )
+    return levels
