@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from inverseq._random import generator
 from inverseq.errors import InvalidInput
 from inverseq.shapes import Vector
 
@@ -137,5 +138,5 @@ def wall_mask(walls: Any, shape: tuple[int, int], seed: Any) -> Any:
         raise InvalidInput(f"`seed` must be given to draw the cells of `walls={walls}`.")
     n = shape[0] * shape[1]
     mask = np.zeros(n, bool)
-    mask[np.random.default_rng(seed).choice(n, round(walls * n), replace=False)] = True
+    mask[generator(seed).choice(n, round(walls * n), replace=False)] = True
     return mask.reshape(shape)

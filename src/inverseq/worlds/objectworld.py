@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from inverseq._random import generator
 from inverseq.errors import InvalidInput
 from inverseq.task import Task
 from inverseq.worlds.grid import Grid, grid_shape, grid_transitions, wall_mask
@@ -55,7 +56,7 @@ def objectworld(
     """
     from scipy.ndimage import distance_transform_cdt, distance_transform_edt
 
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     shape = grid_shape(size)
     rows, cols = shape
     if not 0 <= n_objects <= rows * cols:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from inverseq import planning
+from inverseq._random import generator
 from inverseq.demonstrations import Demonstrations
 from inverseq.errors import InvalidInput
 from inverseq.shapes import Integers, Sparse, Table
@@ -88,12 +89,12 @@ class World:
             episodes: How many.
             length: How many steps an episode has at most.
             policy: Probabilities (S, A); a row may be all 0 in a state that is never met.
-            seed: For ``np.random.default_rng``.
+            seed: An integer; the same seed gives the same demonstrations.
         """
         for name, value in ("episodes", episodes), ("length", length):
             if value < 1:
                 raise InvalidInput(f"`{name}` must be at least 1; got {value}.")
-        task, rng = self.task, np.random.default_rng(seed)
+        task, rng = self.task, generator(seed)
         assert task.transitions is not None  # checked when the world was made
         acts = Rows(self._policy(self.expert() if policy is None else policy))
         moves = Rows(task.transitions.matrix)

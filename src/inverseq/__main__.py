@@ -1,0 +1,7 @@
+"""``python -m inverseq`` is ``inverseq``."""
+
+import sys
+
+from inverseq.cli import main
+
+sys.exit(main())

@@ -1,0 +1,131 @@
+"""The command line: thin. It reads the arguments, runs an experiment, prints what came out."""
+
+from __future__ import annotations
+
+import json as json_format
+import os
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from inverseq.errors import InverseqError
+from inverseq.experiments.demo import Demo
+from inverseq.version import __version__
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from inverseq.experiments.demo import Result
+
+BAD_INPUT, INTERRUPTED = 2, 130
+ABOUT = f"""inverseq {__version__}: from what somebody did, what were they after?
+
+Inverse Q-learning recovers, from demonstrations, the reward that explains them and a policy that
+imitates them while it obeys hard constraints."""
+
+Flag = tyro.conf.FlagCreatePairsOff[bool]
+
+
+def demo(*, settings: Annotated[Demo, tyro.conf.arg(name="")], json: Flag = False) -> None:
+    """Recover the reward of a fresh Objectworld, and imitate its expert under a rule of your own.
+
+    An expert walks a grid with coloured objects. From its steps alone, IAVI and IQL recover what it
+    was after. CIQL imitates it under a rule that it never had: do not choose to enter a certain
+    block of cells. Prints a table and writes a picture and the solutions.
+
+    Args:
+        settings: What to run.
+        json: Print the results as JSON, and nothing else.
+    """
+    from inverseq.experiments.demo import run
+
+    result = run(settings)
+    if json:
+        print(json_format.dumps(result.plain(), indent=1))
+    else:
+        show(result)
+
+
+def show(result: Result) -> None:
+    """The table of the demonstration, in words that need no manual."""
+    from rich.table import Table
+
+    console = terminal()
+    table = Table(
+        title=f"\n{result.steps:,} steps of an expert in a world of {result.states:,} states",
+        title_style="bold",
+        title_justify="left",
+    )
+    table.add_column("method")
+    for heading in ("EVD", "EVD²", "reward corr.", "rule broken", "blown in", "seconds"):
+        table.add_column(heading, justify="right")
+    for row in result.rows:
+        table.add_row(
+            row.method + ("" if row.converged else " *"),
+            f"{row.evd:.3f}",
+            f"{row.evd_squared:.4f}",
+            "" if row.reward_correlation is None else f"{row.reward_correlation:.3f}",
+            f"{row.chosen:,}",
+            f"{row.blown:,}",
+            f"{row.seconds:.2f}" if row.seconds else "",
+        )
+    console.print(table)
+    notes = [
+        "EVD: true value given away per state against the expert. Reward corr.: with the true "
+        "reward, in the state gauge. Rule broken: steps that chose to enter the block, out of "
+        f"{result.rows[0].steps:,}; blown in: steps that the wind carried there. CIQL's EVD is the "
+        "price of the rule."
+    ]
+    if not all(row.converged for row in result.rows):
+        notes += ["* The reward still changed by more than 1e-4 in the last epoch (--epochs)."]
+    for note in notes:
+        console.print(note, style="dim", highlight=False)
+    console.print(f"\nPicture:   {result.picture}", highlight=False, soft_wrap=True)
+    folders = ", ".join(str(path) for path in result.saved)
+    console.print(f"Solutions: {folders}", highlight=False, soft_wrap=True)
+
+
+def terminal() -> Console:
+    """Where tables go; wide enough for them where the output is a file."""
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else 100)
+
+
+COMMANDS: dict[str, Callable[..., Any]] = {"demo": demo}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; 0 if it worked, 2 for bad input, 130 if it was interrupted."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given == ["--version"]:
+        print(__version__)
+        return 0
+    warnings.showwarning = one_line
+    try:
+        app = tyro.extras.SubcommandApp()
+        for name, command in COMMANDS.items():
+            app.command(name=name)(command)
+        app.cli(prog="inverseq", description=ABOUT, args=given)
+    except InverseqError as error:
+        print(f"inverseq: {error}", file=sys.stderr)
+        return BAD_INPUT
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            # Whoever read the output has gone; there is nobody left to tell.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        print(f"inverseq: {error.strerror}: {error.filename}", file=sys.stderr)
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        print("inverseq: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    return 0
+
+
+def one_line(message: Warning | str, *_: Any, **__: Any) -> None:
+    """A warning as one line, without the place in the code."""
+    print(f"inverseq: {message}", file=sys.stderr)

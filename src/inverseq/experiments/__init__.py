@@ -1,0 +1,1 @@
+"""Experiments: settings as data, a run, and what came out. Only the command line imports them."""

@@ -1,0 +1,136 @@
+"""The command line: what it prints, what it writes, and how it refuses."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+import inverseq
+from inverseq import cli
+
+SMALL = ["demo", "--size", "8", "--objects", "6", "--episodes", "400", "--block", "2"]
+
+
+def run(*arguments, cwd=None):
+    return subprocess.run(
+        [sys.executable, "-m", "inverseq", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+        env={**os.environ, "COLUMNS": "100"},
+    )
+
+
+def test_help_names_every_command_and_says_what_the_program_is_for(capsys):
+    with pytest.raises(SystemExit) as end:
+        cli.main(["--help"])
+    said = capsys.readouterr().out
+    assert end.value.code == 0
+    assert "demonstrations" in said
+    assert all(name in said for name in cli.COMMANDS)
+
+
+def test_help_of_a_command_explains_every_option(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["demo", "--help"])
+    said = capsys.readouterr().out
+    for option in ("size", "objects", "episodes", "length", "block", "discount", "seed", "out"):
+        assert f"--{option} " in said
+    assert "--json" in said
+
+
+def test_version(capsys):
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out == inverseq.__version__ + "\n"
+
+
+def test_demo_prints_a_table_and_writes_a_picture_and_solutions(tmp_path, capsys):
+    assert cli.main([*SMALL, "--epochs", "20", "--out", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr().out
+    assert all(word in said for word in ("IAVI", "IQL", "CIQL", "EVD", "rule broken", "maps.png"))
+    assert (tmp_path / "out" / "maps.png").read_bytes().startswith(b"\x89PNG")
+    ruled = inverseq.load(tmp_path / "out" / "ciql")
+    assert ruled.info.task["constraints"] == ["no entry"]
+
+
+def test_demo_as_json_keeps_the_rule_and_recovers_the_reward(tmp_path, capsys):
+    assert cli.main([*SMALL, "--out", str(tmp_path / "out"), "--json"]) == 0
+    rows = {row["method"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
+    assert rows["CIQL"]["chosen"] == 0
+    # The expert does enter the block, so that the rule has something to forbid.
+    assert rows["IQL"]["chosen"] > 0
+    assert rows["CIQL"]["evd"] > rows["IQL"]["evd"]
+    assert rows["IAVI, state gauge"]["reward_correlation"] > 0.7
+    assert abs(rows["IAVI"]["evd_squared"] - rows["IQL"]["evd_squared"]) < 0.01
+
+
+def test_same_seed_same_results_but_for_the_time(tmp_path, capsys):
+    seen = []
+    for name in ("one", "two"):
+        cli.main([*SMALL, "--epochs", "5", "--out", str(tmp_path / name), "--json"])
+        rows = json.loads(capsys.readouterr().out)["rows"]
+        seen.append([{k: v for k, v in row.items() if k != "seconds"} for row in rows])
+    assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--size", "0"], "`size`"),
+        (["--objects", "65"], "65"),
+        (["--block", "8"], "`block` must be at least 1 and smaller than the world, 8 x 8; got 8"),
+        (["--episodes", "0"], "`episodes` and `length` must be at least 1; got 0 and 8"),
+        (["--discount", "1.5"], "1.5"),
+        (["--discount", "1"], "`Task.discount` may be 1 only where"),
+        (["--epochs", "0"], "`IQL.epochs` must be at least 1; got 0"),
+        (["--seed", "-1"], "-1"),
+    ],
+)
+def test_bad_input_is_one_clear_sentence_and_exit_code_2(tmp_path, capsys, arguments, message):
+    assert cli.main([*SMALL, *arguments, "--out", str(tmp_path / "out")]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("inverseq: ")
+    assert message in said.err
+    assert "Traceback" not in said.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_unknown_option_or_command_is_refused_with_exit_code_2():
+    for arguments in (["demo", "--sizes", "3"], ["fly"], ["demo", "--size", "many"]):
+        refused = run(*arguments)
+        assert refused.returncode == 2
+        assert "Traceback" not in refused.stderr + refused.stdout
+
+
+def test_a_place_that_cannot_be_written_is_said(tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+    refused = run(*SMALL, "--epochs", "2", "--out", str(tmp_path / "file" / "out"))
+    assert refused.returncode == 2
+    assert "Traceback" not in refused.stderr
+    assert "file" in refused.stderr
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path):
+    command = f"{sys.executable} -m inverseq demo --help | head -n 1"
+    gone = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False
+    )
+    assert "Traceback" not in gone.stderr
+    assert "Exception" not in gone.stderr
+
+
+def test_an_interruption_ends_cleanly_and_leaves_nothing_half_written(
+    tmp_path, capsys, monkeypatch
+):
+    def interrupted(*_):
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(inverseq.IQL, "_pass", interrupted)
+    assert cli.main([*SMALL, "--out", str(tmp_path / "out")]) == 130
+    assert capsys.readouterr().err == "inverseq: interrupted\n"
+    assert not (tmp_path / "out").exists()
