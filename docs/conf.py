@@ -24,6 +24,7 @@ nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300
 nb_merge_streams = True
+nb_render_markdown_format = "myst"  # tables that a cell computes
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
@@ -36,6 +37,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "inverseq"
 html_static_path = ["_static"]
 html_css_files = ["formulas.css"]
+html_sidebars = {"**": []}  # the pages are few, and their names stand at the top
 html_math_renderer = "mathml"
 html_copy_source = False
 html_theme_options = {"navigation_with_keys": False, "show_prev_next": False}

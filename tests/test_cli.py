@@ -86,7 +86,7 @@ def test_same_seed_same_results_but_for_the_time(tmp_path, capsys):
         (["--episodes", "0"], "`episodes` and `length` must be at least 1; got 0 and 8"),
         (["--discount", "1.5"], "1.5"),
         (["--discount", "1"], "`Task.discount` may be 1 only where"),
-        (["--epochs", "0"], "`IQL.epochs` must be at least 1; got 0"),
+        (["--epochs", "0"], "`IQL.epochs` must be an integer of at least 1; got 0"),
         (["--seed", "-1"], "-1"),
     ],
 )

@@ -5,13 +5,18 @@ values, and a policy that obeys hard constraints. See the docstrings of `Demonst
 `IAVI` and `IQL`, each with an example that runs.
 """
 
-from inverseq import evaluate, planning, worlds
-from inverseq.algorithms import CIQL, IAVI, IQL, Decay
-from inverseq.demonstrations import Additive, Demonstrations
-from inverseq.gauges import Features, Reference, StateOnly, Uniform, Zero
-from inverseq.solution import Solution, load
-from inverseq.task import Constraint, Task
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from inverseq.version import __version__
+
+if TYPE_CHECKING:
+    from inverseq import evaluate, planning, worlds
+    from inverseq.algorithms import CIQL, IAVI, IQL, Decay
+    from inverseq.demonstrations import Additive, Demonstrations
+    from inverseq.gauges import Features, Reference, StateOnly, Uniform, Zero
+    from inverseq.solution import Solution, load
+    from inverseq.task import Constraint, Task
 
 __all__ = [
     "CIQL",
@@ -34,3 +39,29 @@ __all__ = [
     "planning",
     "worlds",
 ]
+
+# Where each name is at home: it is imported on first use, so that who needs one pays for one.
+HOMES = {
+    **dict.fromkeys(("CIQL", "IAVI", "IQL", "Decay"), "algorithms"),
+    **dict.fromkeys(("Additive", "Demonstrations"), "demonstrations"),
+    **dict.fromkeys(("Features", "Reference", "StateOnly", "Uniform", "Zero"), "gauges"),
+    **dict.fromkeys(("Solution", "load"), "solution"),
+    **dict.fromkeys(("Constraint", "Task"), "task"),
+}
+MODULES = {"evaluate", "planning", "worlds"}
+
+# Hidden from type checkers: they would take every misspelt name for something of any type.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name in MODULES:
+            return import_module(f"inverseq.{name}")
+        if name not in HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = getattr(import_module(f"inverseq.{HOMES[name]}"), name)
+        globals()[name] = found
+        return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

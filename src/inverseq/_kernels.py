@@ -94,7 +94,8 @@ def fused_reward(l, q_sh, r, available, s, a, centred):  # type: ignore[no-untyp
         if available[s, b] and b != a:
             n += 1
             others += (0.0 if centred else r[s, b]) - (l[s, b] - q_sh[s, b])
-    eta = l[s, a] - q_sh[s, a]
+    # With one action the policy is certain, and the term that `fused_observe` leaves out is all.
+    eta = (l[s, a] if n > 0 else 0.0) - q_sh[s, a]
     if centred:
         return eta - (eta - others) / (n + 1)
     return eta + others / max(n, 1)
@@ -104,7 +105,8 @@ def fused_reward(l, q_sh, r, available, s, a, centred):  # type: ignore[no-untyp
 def fused_observe(l, rho, available, s, a, k, temperature):  # type: ignore[no-untyped-def]
     """The logarithm of `equations.count_policy` up to a term that is the same for all actions.
 
-    That term drops out of both reward targets, so one logarithm a visit is enough.
+    That term drops out of both reward targets where there is a choice, so one logarithm a visit is
+    enough.
     """
     l[s, a] = temperature * np.log(rho[s, a] + k)
 

@@ -1,15 +1,15 @@
 """One linear system: ``(I - discount * P) x = b`` for the chain ``P`` of some policy.
 
 Policy evaluation, visitation and the gauges of inverse action-value iteration are all this system.
-Up to a few hundred thousand states with mild fill-in it is factorised; above that it is iterated,
-by BiCGSTAB where the discount makes the system well conditioned and by multigrid close to 1.
-The residual that is reported is always computed anew from the answer.
+Where the graph of the chain is as thin as a map's it is factorised, which costs the same at every
+discount; wide graphs, and very large ones with a mild discount, are iterated, by BiCGSTAB alone or
+with multigrid. The residual that is reported is always computed anew from the answer.
 """
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -20,11 +20,18 @@ from inverseq.shapes import Sparse
 Method = Literal["auto", "direct", "bicgstab", "amg"]
 
 DIRECT_STATES = 300_000
-"""The largest model that "auto" factorises; grid-like models of this size were measured."""
-DIRECT_FRONT = 4_000
-"""The widest front that "auto" factorises: the factor's dense corner has its square in entries."""
-WELL_CONDITIONED = 0.95
-"""Up to this discount "auto" prefers BiCGSTAB to multigrid on very large models."""
+"""Up to this many states "auto" factorises whatever the discount: a grid takes one second."""
+LARGEST_DIRECT = 2_000_000
+"""Up to this many it does so where iterating is slow: a grid of a million takes 7 s and 1 GiB."""
+DIRECT_FRONT = 1_500
+"""The widest front that "auto" factorises: a map of 1,000 by 1,000 cells has 1,000; a cube of 50
+cells a side has 1,900 and takes half a minute, where BiCGSTAB takes less than a second."""
+WELL_CONDITIONED = 0.99
+"""Up to this discount "auto" iterates on models beyond `DIRECT_STATES`, and needs no multigrid."""
+LONGEST = 3_000
+"""Iterations of BiCGSTAB at most; a grid of a million takes 950 at a discount of 0.9999."""
+LONGEST_AMG = 300
+"""Iterations with multigrid at most, each of which costs as much as a dozen without."""
 
 
 class Solved(NamedTuple):
@@ -48,29 +55,43 @@ def solve(
     enough = tolerance * max(1.0, float(np.abs(b).max(initial=0.0)))
     best = None
     for name in choices(chain, discount, method):
-        x, iterations = SOLVERS[name](system, b, enough)
+        try:
+            x, iterations = SOLVERS[name](system, b, enough)
+        except (RuntimeError, MemoryError):  # singular, or its factors do not fit
+            x, iterations = np.zeros_like(b), 0
+        if not np.isfinite(x).all():
+            x = np.zeros_like(b)
         residual = float(np.abs(b - system @ x).max(initial=0.0))
         answer = Solved(x, name, iterations, residual, residual <= enough)
         if answer.converged:
             return answer
-        if best is None or not best.residual <= residual:
+        if best is None or answer.residual < best.residual:
             best = answer
     assert best is not None
     return best
 
 
-def choices(chain: Sparse, discount: float, method: Method) -> list[str]:
-    """Which solvers to try, in order."""
+def choices(chain: Sparse, discount: float, method: Method) -> Iterator[str]:
+    """Which solvers to try, in order; each is named only once those before it have failed."""
     if method != "auto":
         if method not in SOLVERS:
             raise InvalidInput(f"`solver` must be one of {['auto', *SOLVERS]}; got {method!r}.")
-        return [method]
-    n = chain.shape[0]
-    if n <= DIRECT_FRONT or (n <= DIRECT_STATES and front(chain) <= DIRECT_FRONT):
-        return ["direct"]
+        yield method
+        return
+    easy = discount <= WELL_CONDITIONED
+    late = easy and chain.shape[0] > DIRECT_STATES
+    if not late and thin(chain):
+        yield "direct"
     multigrid = ["amg"] if importlib.util.find_spec("pyamg") else []
-    krylov = ["bicgstab"]
-    return krylov + multigrid if discount <= WELL_CONDITIONED else multigrid + krylov
+    yield from ["bicgstab", *multigrid] if easy else [*multigrid, "bicgstab"]
+    if late and thin(chain):
+        yield "direct"
+
+
+def thin(chain: Sparse) -> bool:
+    """Whether the factors of the system will stay sparse, as far as can be told cheaply."""
+    n = chain.shape[0]
+    return n <= DIRECT_FRONT or (n <= LARGEST_DIRECT and front(chain) <= DIRECT_FRONT)
 
 
 def front(chain: Sparse) -> int:
@@ -102,18 +123,14 @@ def factorise(system: Sparse) -> Any:
         system.tocsc(),
         permc_spec="MMD_AT_PLUS_A",
         diag_pivot_thresh=0.0,
+        panel_size=4,  # narrower than the default of 20: these factors have short columns
         options={"SymmetricMode": True},
     )
 
 
 def bicgstab(system: Sparse, b: np.ndarray, enough: float) -> tuple[np.ndarray, int]:
     """BiCGSTAB, restarted from its own answer until the true residual is small enough."""
-    from scipy.sparse.linalg import bicgstab
-
-    def correct(rest: np.ndarray, target: float, count: Callable[[Any], None]) -> np.ndarray:
-        return np.asarray(bicgstab(system, rest, rtol=0.0, atol=target, callback=count)[0])
-
-    return refined(system, b, enough, correct)
+    return refined(system, b, enough, LONGEST)
 
 
 def amg(system: Sparse, b: np.ndarray, enough: float) -> tuple[np.ndarray, int]:
@@ -125,41 +142,44 @@ def amg(system: Sparse, b: np.ndarray, enough: float) -> tuple[np.ndarray, int]:
             "Multigrid needs PyAMG. Install it with `pip install 'inverseq[amg]'`."
         ) from None
     import scipy.sparse as sp
-    from scipy.sparse.linalg import bicgstab
 
+    # Smoothed prolongation takes fewer iterations where moves lead both ways alike, but where they
+    # lead one way (a deterministic policy) it diverges.
     hierarchy = pyamg.smoothed_aggregation_solver(
-        sp.csr_matrix(system), symmetry="nonsymmetric", smooth=None, max_coarse=500
+        sp.csr_matrix(system),
+        symmetry="nonsymmetric",
+        smooth=None,
+        max_coarse=500,
+        coarse_solver="splu",
     )
-    cycle = hierarchy.aspreconditioner()
-
-    def correct(rest: np.ndarray, target: float, count: Callable[[Any], None]) -> np.ndarray:
-        return np.asarray(bicgstab(system, rest, rtol=0.0, atol=target, M=cycle, callback=count)[0])
-
-    return refined(system, b, enough, correct)
+    return refined(system, b, enough, LONGEST_AMG, hierarchy.aspreconditioner())
 
 
 def refined(
-    system: Sparse,
-    b: np.ndarray,
-    enough: float,
-    correct: Callable[[np.ndarray, float, Callable[[Any], None]], np.ndarray],
-    rounds: int = 8,
+    system: Sparse, b: np.ndarray, enough: float, longest: int, preconditioner: Any = None
 ) -> tuple[np.ndarray, int]:
-    """Add corrections for the remaining residual, each asked in the 2-norm, until it is small."""
-    x, iterations = np.zeros_like(b), 0
+    """Corrections for the remaining residual, asked in the 2-norm, until its maximum is small."""
+    from scipy.sparse.linalg import bicgstab
+
+    x, rest, iterations = np.zeros_like(b), b, 0
 
     def count(_: Any) -> None:
         nonlocal iterations
         iterations += 1
 
-    rest = b
-    for attempt in range(rounds):
+    attempt = 0
+    while np.abs(rest).max(initial=0.0) > enough and iterations < longest:
         # The 2-norm that corresponds to the largest entry, should the residual be spread evenly.
         target = enough * max(1.0, np.sqrt(len(b)) / 10 ** (1 + attempt / 2))
-        x = x + correct(rest, target, count)
-        rest = b - system @ x
-        if np.abs(rest).max(initial=0.0) <= enough or not np.isfinite(rest).all():
-            break
+        left = longest - iterations
+        with np.errstate(all="ignore"):  # a breakdown may overflow; its answer is not used
+            change, _ = bicgstab(
+                system, rest, rtol=0.0, atol=target, maxiter=left, M=preconditioner, callback=count
+            )
+            after = b - system @ (x + change)
+        if not np.abs(after).max() < np.abs(rest).max():
+            break  # the next attempt would be the same
+        x, rest, attempt = x + change, after, attempt + 1
     return x, iterations
 
 

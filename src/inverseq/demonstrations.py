@@ -15,11 +15,14 @@ from typing import Any
 import numpy as np
 
 from inverseq import equations
+from inverseq._random import generator
 from inverseq.errors import DamagedFile, InvalidInput
 from inverseq.shapes import Integers, MaskTable, States, Table
-from inverseq.task import Transitions, check_range
+from inverseq.task import Transitions, as_number, as_whole, check_choice, check_kind, check_range
 
 FILE_FORMAT = 1
+LARGEST_TABLE = 2**31
+"""Beyond this many pairs of states and actions, numbers of states are taken to be labels."""
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -208,15 +211,26 @@ class Demonstrations:
                 f"{self.states.shape[1:]}. Number them, or use an algorithm for features."
             )
         following = np.where(self.terminated, 0, self.next_states)
+        for name, value in ("n_states", n_states), ("n_actions", n_actions):
+            if value is not None and as_whole(value) < 1:
+                raise InvalidInput(f"`{name}` must be a positive integer; got {value!r}.")
         if n_states is None:
             n_states = int(max(self.states.max(), following.max())) + 1
         if n_actions is None:
             n_actions = int(self.actions.max()) + 1
+        n_states, n_actions = int(n_states), int(n_actions)
         check_range(self.states, n_states, "Demonstrations.states", "n_states")
         check_range(following, n_states, "Demonstrations.next_states", "n_states")
         check_range(self.actions, n_actions, "Demonstrations.actions", "n_actions")
 
         n_pairs = n_states * n_actions
+        if n_pairs > LARGEST_TABLE:
+            row = int(self.states.argmax())
+            raise InvalidInput(
+                f"`Demonstrations.states` must be numbered without large gaps; a table of "
+                f"{n_states:,} states and {n_actions:,} actions is too large, and row {row} is in "
+                f"state {self.states[row]}. Number them by `np.unique(..., return_inverse=True)`."
+            )
         pairs = self.states * n_actions + self.actions
         visits = np.bincount(pairs, self.weights, minlength=n_pairs).astype(float)
         weights = np.where(self.terminated, 0.0, self.step_weights)
@@ -273,10 +287,9 @@ class Demonstrations:
         >>> len(train), len(test)
         (7, 3)
         """
-        if by not in ("unit", "episode"):
-            raise InvalidInput(f"`by` must be 'unit' or 'episode'; got {by!r}.")
-        if not 0 < fraction < 1:
-            raise InvalidInput(f"`fraction` must lie between 0 and 1; got {fraction}.")
+        check_choice(by, ("unit", "episode"), "by")
+        if not 0 < as_number(fraction) < 1:
+            raise InvalidInput(f"`fraction` must lie between 0 and 1; got {fraction!r}.")
         labels = self.units if by == "unit" else self.episodes
         if labels is None:
             raise InvalidInput("`split` by unit needs `Demonstrations.units`; there are none.")
@@ -287,7 +300,7 @@ class Demonstrations:
                 f"`split` needs at least two {by}s; there is only {groups[0].item()!r}."
             )
         n_test = min(max(round(fraction * n), 1), n - 1)
-        chosen = np.random.default_rng(seed).permutation(n) < n_test
+        chosen = generator(seed).permutation(n) < n_test
         return self.select(~chosen[member]), self.select(chosen[member])
 
     # -- files --
@@ -419,14 +432,31 @@ class Additive:
     """How many visits are added."""
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.k) and self.k >= 0):
-            raise InvalidInput(f"`Additive.k` must be finite and not negative; got {self.k}.")
+        if not 0 <= as_number(self.k) < np.inf:
+            raise InvalidInput(f"`Additive.k` must be finite and not negative; got {self.k!r}.")
 
     def policy(self, visits: Table, available: MaskTable) -> np.ndarray:
         """Probabilities (S, A): uniform over what is available in states without visits."""
         # With k = 0 a state without visits has no policy; one visit to each action makes one.
         visited = np.where(available, visits, 0.0).any(axis=-1, keepdims=True)
         return np.asarray(equations.count_policy(np.where(visited, visits, 1.0), self.k, available))
+
+
+def check_possible(demonstrations: Demonstrations, available: MaskTable) -> None:
+    """Raise where a demonstration shows what is not available, naming the row."""
+    check_kind(demonstrations, Demonstrations, "demonstrations")
+    d = demonstrations
+    check_range(d.states, len(available), "Demonstrations.states", "n_states")
+    check_range(d.actions, available.shape[1], "Demonstrations.actions", "Task.n_actions")
+    follows = np.where(d.terminated, 0, d.next_states)
+    check_range(follows, len(available), "Demonstrations.next_states", "n_states")
+    impossible = np.flatnonzero(~available[d.states, d.actions])
+    if impossible.size:
+        row = int(impossible[0])
+        raise InvalidInput(
+            f"`Demonstrations.actions` must be available where they were taken; row {row} has "
+            f"action {d.actions[row]} in state {d.states[row]}, which `Task.available` rules out."
+        )
 
 
 # -- checks, one per column --------------------------------------------------------------------
@@ -440,6 +470,12 @@ def rows_of(given: Any, name: str) -> np.ndarray:
         raise InvalidInput(
             f"`Demonstrations.{name}` must be an array, but has rows of different shapes."
         ) from error
+    if np.ma.is_masked(given):
+        row = int(np.argmax(np.ma.getmaskarray(given).reshape(len(array), -1).any(axis=1)))
+        raise InvalidInput(
+            f"`Demonstrations.{name}` must have all its entries; in row {row} some are masked. "
+            f"Leave such steps out."
+        )
     if array.ndim == 0:
         raise InvalidInput(
             f"`Demonstrations.{name}` must be an array with one row per step; got {given!r}."

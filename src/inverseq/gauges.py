@@ -17,7 +17,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from inverseq import _linear, equations, planning
 from inverseq._progress import track
 from inverseq.errors import InvalidInput, NotConverged, NotIdentified
 from inverseq.shapes import MaskTable, Sparse, Table
-from inverseq.task import Task
+from inverseq.task import ROW_SUM_TOLERANCE, Task, as_array, check_choice
 
 Backup = Literal["max", "soft", "max_of_mean"]
 Solver = Literal["auto", "direct", "bicgstab", "amg", "sweeps", "backward"]
@@ -56,7 +56,7 @@ class Reference:
     def table(self, available: MaskTable) -> np.ndarray:
         """The reference policy, (S, A)."""
         n_states, n_actions = available.shape
-        mu = np.asarray(self.policy)
+        mu = as_array(self.policy, "Reference.policy")
         if mu.ndim == 0 and mu.dtype.kind in "iu":
             if not 0 <= mu < n_actions:
                 raise InvalidInput(
@@ -69,7 +69,7 @@ class Reference:
             raise InvalidInput(
                 f"`Reference.policy` must have shape {available.shape}; it has {mu.shape}."
             )
-        bad = ~(mu >= 0).all(axis=1) | (np.abs(mu.sum(axis=1) - 1) > 1e-8)
+        bad = ~(mu >= 0).all(axis=1) | ~(np.abs(mu.sum(axis=1) - 1) <= ROW_SUM_TOLERANCE)
         bad |= ((mu > 0) & ~available).any(axis=1)
         if bad.any():
             s = int(np.flatnonzero(bad)[0])
@@ -82,13 +82,19 @@ class Reference:
 
     def earned(self, n_states: int) -> np.ndarray:
         """What the reference policy earns, (S,)."""
-        g = np.asarray(self.value, dtype=float)
+        g = as_array(self.value, "Reference.value").astype(float)
         if g.shape not in ((), (n_states,)) or not np.isfinite(g).all():
             raise InvalidInput(
                 f"`Reference.value` must be finite, a number or one for each of {n_states} states; "
                 f"it has shape {g.shape}."
             )
         return np.broadcast_to(g, (n_states,))
+
+    def __repr__(self) -> str:
+        shown = [
+            x if np.ndim(x) == 0 else f"table {np.shape(x)}" for x in (self.policy, self.value)
+        ]
+        return "Reference(policy={}, value={})".format(*shown)
 
 
 @dataclass(frozen=True)
@@ -169,8 +175,7 @@ def recover(
 
     Under constraints it goes on to plan for that reward among the viable actions.
     """
-    if backup not in ("max", "soft", "max_of_mean"):
-        raise InvalidInput(f"`backup` must be 'max', 'soft' or 'max_of_mean'; got {backup!r}.")
+    check_settings(gauge, backup, solver, tolerance, max_iterations)
     if backup == "max_of_mean" and (
         task.constraints or task.available is not None or not isinstance(gauge, EXACT)
     ):
@@ -180,6 +185,9 @@ def recover(
         )
     # Checked first: it is cheap, and an answer that no policy may follow helps nobody.
     safe = planning.viable(task, visited) if task.constraints else None
+    if task.terminal is not None:
+        # Nothing is decided there, so that no log-probability says anything: all is 0.
+        log_pi = np.where(task.terminal[:, None], 0.0, log_pi)
     if isinstance(gauge, EXACT):
         if solver == "backward":
             found = backward(log_pi, task, gauge, backup)
@@ -196,19 +204,46 @@ def recover(
         found = projected(log_pi, task, gauge, backup, weights)
     if safe is None:
         return found
-    plan = planning.solve(found.reward, task, soft=backup == "soft", safe=safe)
+    available = task.available_table()
+    if np.array_equal(safe, available):
+        return found._replace(safe=safe, q_constrained=found.q)
+    # Shaping moves these values along with the reward, and the plan with them. From 0 it would not
+    # be so at a discount of 1, where Bellman's equation has more than one solution.
+    if backup == "soft":
+        v = planning.soft_value(found.q, available, task.temperature)
+    else:
+        v = np.asarray(equations.value(found.q, available))
+    plan = planning.solve(found.reward, task, soft=backup == "soft", safe=safe, start=v)
     return found._replace(
-        safe=safe, q_constrained=plan.q, converged=found.converged and plan.converged
+        safe=safe,
+        q_constrained=plan.q,
+        converged=found.converged and plan.converged,
     )
+
+
+def check_settings(
+    gauge: Any, backup: Any, solver: Any, tolerance: Any, max_iterations: Any
+) -> None:
+    """Raise unless there are such a gauge, backup and solver, and the solver can end."""
+    if not isinstance(gauge, get_args(Gauge)):
+        raise InvalidInput(
+            f"`gauge` must be Uniform(), Reference(...), Zero(), StateOnly() or Features(...); got "
+            f"{gauge!r}."
+        )
+    check_choice(backup, get_args(Backup), "backup")
+    check_choice(solver, get_args(Solver), "solver")
+    planning.check_stopping(tolerance, max_iterations)
 
 
 # -- exact gauges ------------------------------------------------------------------------------
 
 
-def reference(gauge: Gauge, available: MaskTable) -> tuple[np.ndarray, np.ndarray]:
+def reference(gauge: Gauge, task: Task) -> tuple[np.ndarray, np.ndarray]:
     """The policy ``mu`` and the reward ``g`` that it earns, by which a gauge fixes ``h``."""
+    available = task.available_table()
     if isinstance(gauge, Reference):
-        return gauge.table(available), gauge.earned(len(available))
+        g = gauge.earned(len(available))
+        return gauge.table(available), g if task.terminal is None else np.where(task.terminal, 0, g)
     return available / available.sum(axis=1, keepdims=True), np.zeros(len(available))
 
 
@@ -226,7 +261,7 @@ def exact(
     if isinstance(gauge, Zero):
         h, solved = np.zeros(model.n_states), None
     else:
-        mu, g = reference(gauge, available)
+        mu, g = reference(gauge, task)
         chain = model.under(mu)
         planning.check_ending(chain, task, f"the reference policy of {gauge!r}")
         b = g + (mu * (gamma * beyond - log_pi)).sum(axis=1)
@@ -274,29 +309,32 @@ def sweeps(
     max_iterations: int,
     progress: bool | None,
 ) -> Recovery:
-    """The paper's procedure: every state again and again, until the reward stands still."""
+    """The paper's procedure: every state again and again, until nothing moves."""
     if isinstance(gauge, Zero):
         return exact(log_pi, task, gauge, backup, "auto", tolerance)
     available = task.available_table()
     log_pi = np.where(available, log_pi, 0.0)
-    mu, g = reference(gauge, available)
+    mu, g = reference(gauge, task)
     reward, q = np.zeros_like(log_pi), np.zeros_like(log_pi)
     changes: list[float] = []
+    moved = np.inf
     for _ in track(range(max_iterations), "IAVI sweeps", progress):
         shifted = task.discount * follow(q, task, backup)
-        before = reward
+        before = reward, q
         reward, q = step(log_pi, shifted, mu, g, available)
-        changes.append(float(np.abs(reward - before).max()))
-        if changes[-1] < tolerance:
+        changes.append(float(np.abs(reward - before[0]).max()))
+        # A reward may stand still while the values rise alike in all states.
+        moved = max(changes[-1], float(np.abs(q - before[1]).max()))
+        if moved < tolerance:
             break
     # One more backup shows by how much the equations are still missed.
-    after, _ = step(log_pi, task.discount * follow(q, task, backup), mu, g, available)
-    residual = float(np.abs(after - reward).max())
-    converged = bool(changes) and changes[-1] < tolerance
+    after = step(log_pi, task.discount * follow(q, task, backup), mu, g, available)
+    residual = float(max(np.abs(after[0] - reward).max(), np.abs(after[1] - q).max()))
+    converged = moved < tolerance
     if not converged:
         warnings.warn(
-            f"`IAVI(solver='sweeps')` stopped after {len(changes)} sweeps while the reward still "
-            f"changed by {changes[-1] if changes else np.inf:.2g}; raise `max_iterations` or "
+            f"`IAVI(solver='sweeps')` stopped after {len(changes)} sweeps while rewards or values "
+            f"still changed by {moved:.2g}; raise `max_iterations` or "
             f"`tolerance`, or use `solver='auto'`, which needs no sweeps.",
             NotConverged,
             stacklevel=2,
@@ -316,7 +354,7 @@ def backward(log_pi: Table, task: Task, gauge: Gauge, backup: Backup) -> Recover
     if backup == "max_of_mean":
         raise InvalidInput("`solver='backward'` must be used with `backup` 'max' or 'soft'.")
     log_pi = np.where(available, log_pi, 0.0)
-    mu, g = reference(gauge, available)
+    mu, g = reference(gauge, task)
     reward, q, v = np.zeros_like(log_pi), np.zeros_like(log_pi), np.zeros(model.n_states)
     a = task.n_actions
     for level in levels:
@@ -352,6 +390,10 @@ def projected(
     weights = available.astype(float) if weights is None else np.where(available, weights, 0.0)
     if task.terminal is not None:
         weights = np.where(task.terminal[:, None], 0.0, weights)
+    if not weights.any():
+        # Only ends were seen, and nothing was decided there: every pair says as little.
+        decides = True if task.terminal is None else ~task.terminal[:, None]
+        weights = (available & decides).astype(float)
     phi = feature_matrix(gauge, n_states, n_actions)
     each_state = sp.kron(sp.eye_array(n_states), np.ones((n_actions, 1)), format="csr")
     # The unknowns are h, then w; what no weighted pair speaks of is left out (and stays 0).
@@ -376,7 +418,10 @@ def projected(
     shift = constant_direction(directions[:n_states], directions[n_states:], used, n_states)
     if shift is not None and isinstance(gauge, StateOnly):
         known = used[used >= n_states] - n_states
-        w[known] -= w[known].mean()
+        # A constant, where all states go on with the same probability; 0 where nothing is
+        # discounted and no known state ends.
+        mean = shift[known].mean()
+        w -= shift * (w[known].mean() / mean if mean > 1e-8 else 0.0)
     if dimensions > (shift is not None):
         warnings.warn(
             f"The reward in the gauge {gauge!r} is not identified: {dimensions} directions of it "
@@ -453,7 +498,7 @@ def feature_matrix(gauge: Gauge, n_states: int, n_actions: int) -> Sparse:
         return sp.kron(sp.eye_array(n_states), each_action, format="csr")
     given: Any = gauge.phi
     sparse = bool(sp.issparse(given))
-    phi: Any = sp.csr_array(given) if sparse else np.asarray(given, dtype=float)
+    phi: Any = sp.csr_array(given) if sparse else as_array(given, "Features.phi").astype(float)
     if phi.shape[:-1] not in ((n_states,), (n_states, n_actions)) or phi.shape[-1] == 0:
         raise InvalidInput(
             f"`Features.phi` must have shape ({n_states}, K) or ({n_states}, {n_actions}, K); it "

@@ -16,7 +16,7 @@ import numpy as np
 from inverseq import _linear, equations
 from inverseq.errors import InvalidInput, NotConverged
 from inverseq.shapes import MaskTable, Sparse, Table, Vector
-from inverseq.task import Task
+from inverseq.task import ROW_SUM_TOLERANCE, Task, as_array, as_number, as_whole, check_kind
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +24,8 @@ class Plan:
     """The solution of a decision problem whose reward is known."""
 
     q: Table
-    """``Q(s, a)`` of the best way on under the task's constraints; also for forbidden actions."""
+    """``Q(s, a)`` of the best way on under the task's constraints; also for forbidden actions, and
+    minus infinity for those that are not available or lead to where there is no way out."""
     v: Vector
     """``V(s)``: 0 in terminal states, minus infinity where no viable action is left."""
     policy: Table
@@ -75,8 +76,9 @@ def solve(
         safe: The viable actions, where they are known already.
     """
     r = reward_table(reward, task)
+    check_stopping(tolerance, max_iterations)
     model = task.continuing
-    safe = viable(task) if safe is None else safe
+    safe = viable(task) if safe is None else shaped(safe, r.shape, "safe", bool)
     ended = np.zeros(model.n_states, bool) if task.terminal is None else task.terminal
     dead = np.asarray(~safe.any(axis=1))
     r = np.where(ended[:, None], 0.0, r)
@@ -85,9 +87,14 @@ def solve(
     def backup(v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         q = equations.action_value_target(r, task.discount, 0, model.expect(v))
         best = soft_value(q, safe, t) if soft else equations.value(q, safe)
-        return q, np.where(dead, 0.0, best)
+        return q, np.where(dead | ended, 0.0, best)
 
-    v = np.zeros(model.n_states) if start is None else np.where(dead, 0.0, start)
+    v = np.zeros(model.n_states)
+    if start is not None:
+        # Plans say minus infinity of states with no way out; one of another task may do so here.
+        given = shaped(start, v.shape, "start")
+        v = np.where(dead | ended | np.isneginf(given), 0.0, given)
+        finite(v, "start")
     q, after = backup(v)
     residual, iterations, jump = np.inf, 0, 20
     while iterations < max_iterations:
@@ -114,35 +121,39 @@ def solve(
         )
     v = np.where(dead, -np.inf, after)
     if dead.any():
-        q = equations.action_value_target(r, task.discount, 0, model.expect(v))
+        q = np.where(model.expect(dead.astype(float)) > 0, -np.inf, q)
+    q = np.where(task.available_table(), q, -np.inf)
     policy = np.exp(equations.log_boltzmann(q, safe, t))
     return Plan(q, v, policy, safe, iterations, residual, converged)
 
 
 def evaluate_policy(
-    policy: Table, reward: np.ndarray, task: Task, *, tolerance: float = 1e-10
+    policy: Any, reward: Any, task: Task, *, tolerance: float = 1e-10
 ) -> np.ndarray:
-    """The value (S,) of following a policy under a reward: one linear solve.
+    """The value (S,) of following a policy (S, A) under a reward: one linear solve.
+
+    Minus infinity in a state without an action, as constrained policies have them where there is
+    no way out; the policy may not lead there.
 
     >>> import numpy as np
     >>> task = Task(1, 0.5, transitions=np.ones((1, 1, 1)))
     >>> evaluate_policy(np.ones((1, 1)), np.array([3.0]), task)
     array([6.])
     """
-    check_policy(policy, task)
+    policy, lost = checked_policy(policy, task)
     r = reward_table(reward, task)
+    check_stopping(tolerance)
     if task.terminal is not None:
         r = np.where(task.terminal[:, None], 0.0, r)
     chain = task.continuing.under(policy)
-    gain = np.where(policy > 0, policy * np.where(policy > 0, r, 0.0), 0.0).sum(axis=1)
-    check_ending(chain, task, "the policy")
-    solved = _linear.solve(chain, task.discount, gain, tolerance=tolerance)
+    check_ending(chain, task, "the policy", lost)
+    solved = _linear.solve(chain, task.discount, (policy * r).sum(axis=1), tolerance=tolerance)
     warn_unless(solved, "planning.evaluate_policy")
-    return solved.x
+    return np.where(lost, -np.inf, solved.x)
 
 
 def visitation(
-    policy: Table, task: Task, *, horizon: int | None = None, tolerance: float = 1e-10
+    policy: Any, task: Task, *, horizon: int | None = None, tolerance: float = 1e-10
 ) -> np.ndarray:
     """How often each state is visited, (S,), from the task's initial distribution.
 
@@ -155,19 +166,27 @@ def visitation(
     >>> visitation(np.ones((1, 1)), task), visitation(np.ones((1, 1)), task, horizon=3)
     (array([2.]), array([3.]))
     """
-    check_policy(policy, task)
-    if task.transitions is None:
-        raise InvalidInput("`planning.visitation` needs `Task.transitions`; this task has none.")
+    policy, lost = checked_policy(policy, task)
+    check_stopping(tolerance)
+    assert task.transitions is not None  # or there had been no `continuing` to check against
+    begins = np.flatnonzero(lost & (task.start() > 0))
+    if begins.size and task.initial is not None:
+        raise InvalidInput(
+            f"`policy` must have an action where an episode begins; its row of state {begins[0]} "
+            f"is all 0."
+        )
     moving = policy if task.terminal is None else np.where(task.terminal[:, None], 0.0, policy)
     forward = task.transitions.under(moving).T.tocsr()
     if horizon is None:
-        check_ending(task.transitions.under(moving), task, "the policy")
+        check_ending(task.transitions.under(moving), task, "the policy", lost)
         solved = _linear.solve(forward, task.discount, task.start(), tolerance=tolerance)
         warn_unless(solved, "planning.visitation")
         return solved.x
+    if as_whole(horizon) < 0:
+        raise InvalidInput(f"`horizon` must be a number of steps from 0; got {horizon!r}.")
     now = task.start()
     visits = np.zeros_like(now)
-    for _ in range(horizon):
+    for _ in range(as_whole(horizon)):
         visits += now
         now = forward @ now
     return visits
@@ -184,6 +203,8 @@ def viable(task: Task, visited: np.ndarray | None = None) -> np.ndarray:
     """
     model = task.continuing
     states = np.arange(model.n_states)
+    if visited is not None:
+        visited = shaped(visited, states.shape, "visited", bool)
     terminal = np.zeros(model.n_states, bool) if task.terminal is None else task.terminal
     safe = task.safe(states) if task.constraints else task.available_table().copy()
     safe[terminal] = True
@@ -252,45 +273,108 @@ def policy_value(
     return _linear.solve(task.continuing.under(policy), task.discount, gain).x
 
 
-def reward_table(reward: Any, task: Task) -> np.ndarray:
+def reward_table(reward: Any, task: Task, name: str = "reward") -> np.ndarray:
     """A reward as ``r(s, a)``, checked."""
-    r = np.asarray(reward, dtype=float)
+    check_kind(task, Task, "task")
+    r = as_array(reward, name).astype(float)
     s, a = task.continuing.n_states, task.n_actions
     if r.shape not in ((s,), (s, a)):
-        raise InvalidInput(f"`reward` must have shape ({s},) or ({s}, {a}); it has {r.shape}.")
+        raise InvalidInput(f"`{name}` must have shape ({s},) or ({s}, {a}); it has {r.shape}.")
     possible = r if r.ndim == 1 else np.where(task.available_table(), r, 0.0)
-    if not np.isfinite(possible).all():
-        where = tuple(int(i) for i in np.argwhere(~np.isfinite(possible))[0])
-        raise InvalidInput(f"`reward` must be finite; entry {where} is {possible[where]}.")
+    finite(possible, name)
     return np.broadcast_to(possible[:, None], (s, a)) if r.ndim == 1 else possible
 
 
-def check_policy(policy: np.ndarray, task: Task, name: str = "policy") -> None:
-    """Raise unless this is one distribution over available actions for every state."""
-    shape = (task.continuing.n_states, task.n_actions)
-    if np.shape(policy) != shape:
-        raise InvalidInput(f"`{name}` must have shape {shape}; it has {np.shape(policy)}.")
-    given = np.asarray(policy)
-    ended = np.zeros(shape[0], bool) if task.terminal is None else task.terminal
-    bad = ~(given >= 0).all(axis=1) | ~(np.abs(given.sum(axis=1) - 1) <= 1e-8)
-    bad &= ~(ended & (given == 0).all(axis=1))
+def finite(array: np.ndarray, name: str) -> None:
+    """Raise unless all entries are finite, naming the first that is not."""
+    wrong = np.argwhere(~np.isfinite(array))
+    if wrong.size:
+        where = tuple(wrong[0].tolist())
+        place = f"entry {where}" if len(where) > 1 else f"that of state {where[0]}"
+        raise InvalidInput(f"`{name}` must be finite; {place} is {array[where]}.")
+
+
+def shaped(given: Any, shape: tuple[int, ...], name: str, kind: type = float) -> np.ndarray:
+    """An array of this shape and kind, or the message."""
+    array = as_array(given, name)
+    if array.shape != shape or (kind is bool and array.dtype != bool):
+        what = "be boolean of shape" if kind is bool else "have shape"
+        raise InvalidInput(
+            f"`{name}` must {what} {shape}; it is {array.dtype} of shape {array.shape}."
+        )
+    return array.astype(kind, copy=False)
+
+
+def check_stopping(tolerance: Any, max_iterations: Any = 1) -> None:
+    """Raise unless a loop with these can end, and has a beginning."""
+    if not as_number(tolerance) >= 0:
+        raise InvalidInput(f"`tolerance` must be a number from 0; got {tolerance!r}.")
+    if as_whole(max_iterations) < 1:
+        raise InvalidInput(
+            f"`max_iterations` must be an integer of at least 1; got {max_iterations!r}."
+        )
+
+
+def check_rows(given: Any, name: str = "policy") -> np.ndarray:
+    """A table of floats whose rows are distributions, or all 0 where nothing can be done."""
+    table = as_array(given, name).astype(float)
+    if table.ndim != 2:
+        raise InvalidInput(f"`{name}` must have shape (states, actions); it has {table.shape}.")
+    bad = ~(table >= 0).all(axis=1) | ~(np.abs(table.sum(axis=1) - 1) <= ROW_SUM_TOLERANCE)
+    bad &= table.any(axis=1)
     if bad.any():
         s = int(np.flatnonzero(bad)[0])
         raise InvalidInput(
             f"`{name}` must hold probabilities that sum to 1 in every state; the row of state {s} "
-            f"is {given[s].tolist()}, with sum {given[s].sum():.6g}."
+            f"is {table[s].tolist()}, with sum {table[s].sum():.10g}. Normalise it."
         )
-    impossible = (given > 0) & ~task.available_table()
+    return table
+
+
+def check_policy(policy: Any, task: Task, name: str = "policy") -> np.ndarray:
+    """One distribution over available actions for every state in which something is decided."""
+    table, lost = checked_policy(policy, task, name)
+    if lost.any():
+        raise InvalidInput(
+            f"`{name}` must hold probabilities that sum to 1 in every state; the row of state "
+            f"{np.flatnonzero(lost)[0]} is all 0."
+        )
+    return table
+
+
+def checked_policy(policy: Any, task: Task, name: str = "policy") -> tuple[np.ndarray, np.ndarray]:
+    """A policy, and the states in which it has no action, where it may not lead."""
+    check_kind(task, Task, "task")
+    shape = (task.continuing.n_states, task.n_actions)
+    given = as_array(policy, name)
+    if given.shape != shape:
+        raise InvalidInput(f"`{name}` must have shape {shape}; it has {given.shape}.")
+    table = check_rows(given, name)
+    impossible = (table > 0) & ~task.available_table()
     if impossible.any():
         s, a = np.argwhere(impossible)[0]
         raise InvalidInput(
-            f"`{name}` must be 0 where an action is not available; it is {given[s, a]:.6g} for "
+            f"`{name}` must be 0 where an action is not available; it is {table[s, a]:.6g} for "
             f"action {a} in state {s}."
         )
+    lost = np.asarray(~table.any(axis=1))
+    if task.terminal is not None:
+        lost &= ~task.terminal
+    leads = (table > 0) & (task.continuing.expect(lost.astype(float)) > 0)
+    if leads.any():
+        s, a = np.argwhere(leads)[0]
+        raise InvalidInput(
+            f"`{name}` must have an action wherever it leads; action {a} in state {s} may lead to "
+            f"a state whose row is all 0."
+        )
+    return table, lost
 
 
-def check_ending(chain: Sparse, task: Task, what: str) -> None:
-    """With a discount of 1, raise unless every state reaches an end under this chain."""
+def check_ending(chain: Sparse, task: Task, what: str, lost: Any = False) -> None:
+    """With a discount of 1, raise unless every state reaches an end under this chain.
+
+    Of the ``lost`` states, in which the policy has no action, it is not asked.
+    """
     if task.discount < 1:
         return
     from inverseq.task import Transitions, never_ending
@@ -299,6 +383,7 @@ def check_ending(chain: Sparse, task: Task, what: str) -> None:
     stuck = never_ending(Transitions(chain, 1), np.ones((n, 1), bool))
     if task.terminal is not None:
         stuck &= ~task.terminal
+    stuck &= ~np.asarray(lost)
     if stuck.any():
         raise InvalidInput(
             f"`Task.discount` may be 1 only where every state reaches an end under {what}; state "

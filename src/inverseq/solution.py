@@ -18,7 +18,7 @@ from inverseq.demonstrations import Demonstrations
 from inverseq.errors import DamagedFile, InvalidInput
 from inverseq.io import storage
 from inverseq.shapes import MaskTable, Table
-from inverseq.task import Task, check_range
+from inverseq.task import Task, as_numbers, check_kind, check_range
 from inverseq.version import __version__
 
 if TYPE_CHECKING:
@@ -89,7 +89,12 @@ class Tables:
     """How many updates each pair has had, by which its learning rate can go on."""
 
     def __post_init__(self) -> None:
-        for array in self.arrays().values():
+        for name, array in self.arrays().items():
+            if array.shape != self.q.shape:
+                raise InvalidInput(
+                    f"`Tables.{name}` must have the shape of `q`, {self.q.shape}; it has "
+                    f"{array.shape}."
+                )
             array.flags.writeable = False
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -99,15 +104,7 @@ class Tables:
 
     def rows(self, states: Any) -> np.ndarray:
         """State numbers, checked."""
-        states = np.asarray(states)
-        if states.dtype.kind not in "iu" or states.ndim != 1:
-            raise InvalidInput(
-                f"`states` must be the numbers of states, a 1-D array of integers; got "
-                f"{states.dtype} of shape {states.shape}."
-            )
-        if states.size:
-            check_range(states, len(self.q), "states", "n_states")
-        return np.asarray(states)
+        return as_numbers(states, len(self.q), "states", "n_states")
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,12 +175,13 @@ class Solution:
 
     def score(self, demonstrations: Demonstrations, *, constrained: bool = True) -> float:
         """The mean log-likelihood per step, in nats; minus infinity with a forbidden step."""
+        check_kind(demonstrations, Demonstrations, "demonstrations")
         rows = self.tables.rows(demonstrations.states)
         check_range(demonstrations.actions, self.tables.q.shape[1], "actions", "n_actions")
         log_pi = self._log_policy(np.arange(len(self.tables.q)), constrained)
-        return float(
-            np.average(log_pi[rows, demonstrations.actions], weights=demonstrations.weights)
-        )
+        each, weights = log_pi[rows, demonstrations.actions], demonstrations.step_weights
+        # A step of weight 0 says nothing, not even where it is impossible.
+        return float(np.average(each[weights > 0], weights=weights[weights > 0]))
 
     # -- tables --
 
@@ -240,10 +238,16 @@ class Solution:
         from inverseq import gauges
 
         began = time.perf_counter()
-        available = task.available_table(len(self.tables.q))
+        check_kind(task, Task, "task")
+        available = self.tables.available
+        if not np.array_equal(task.available_table(task.continuing.n_states), available):
+            raise InvalidInput(
+                f"`Solution.regauge` must be given a task with the states and available actions of "
+                f"the solution: {available.shape}, {available.sum()} pairs available; got {task!r}."
+            )
         log_pi = equations.log_boltzmann(self.tables.q, available, self.temperature)
         found = gauges.recover(
-            np.where(available, self.temperature * log_pi, 0.0),
+            np.where(available, task.temperature * log_pi, 0.0),
             task,
             gauge,
             backup=backup,
@@ -293,7 +297,9 @@ class Solution:
         arrays, settings = storage.read_folder(folder, "solution")
         try:
             known = dict(settings["info"])
-            known["change"] = tuple(known["change"])
+            # What JSON cannot hold, infinities and NaN, was written as text.
+            known["change"] = tuple(map(float, known["change"]))
+            known["residual"] = None if known["residual"] is None else float(known["residual"])
             return cls(Tables(**arrays), float(settings["temperature"]), Info(**known))
         except (KeyError, TypeError, ValueError) as problem:
             raise DamagedFile(

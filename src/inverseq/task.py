@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -49,27 +50,40 @@ class Constraint:
     """One unit of violation, by which constraints are compared where all actions violate one."""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise InvalidInput(f"`Constraint.name` must be text; got {self.name!r}.")
         if not callable(self.cost):
-            cost = np.array(self.cost, dtype=float)
+            cost = np.array(as_array(self.cost, "Constraint.cost"), dtype=float)
             if cost.ndim != 2:
                 raise InvalidInput(
                     f"`Constraint.cost` must be a table of shape (states, actions) or a function "
                     f"of a batch of states; {self.name!r} has an array of shape {cost.shape}."
                 )
+            if np.isnan(cost).any():
+                s, a = np.argwhere(np.isnan(cost))[0]
+                raise InvalidInput(
+                    f"`Constraint.cost` must not be NaN; {self.name!r} is NaN for state {s}, "
+                    f"action {a}. Where nothing is forbidden the cost is -inf."
+                )
             cost.flags.writeable = False
             object.__setattr__(self, "cost", cost)
-        if np.isnan(self.threshold):
-            raise InvalidInput(f"`Constraint.threshold` must be a number; {self.name!r} has NaN.")
-        if not (np.isfinite(self.scale) and self.scale > 0):
+        if np.isnan(as_number(self.threshold)):
             raise InvalidInput(
-                f"`Constraint.scale` must be positive; {self.name!r} has {self.scale}."
+                f"`Constraint.threshold` must be a number; {self.name!r} has {self.threshold!r}."
             )
+        if not 0 < as_number(self.scale) < np.inf:
+            raise InvalidInput(
+                f"`Constraint.scale` must be positive; {self.name!r} has {self.scale!r}."
+            )
+        object.__setattr__(self, "threshold", as_number(self.threshold))
+        object.__setattr__(self, "scale", as_number(self.scale))
 
     def excess(self, states: States) -> np.ndarray:
         """Cost minus threshold in units of ``scale``, (batch, actions); positive is a violation."""
-        cost = (
-            np.asarray(self.cost(states), dtype=float) if callable(self.cost) else self.cost[states]
-        )
+        if callable(self.cost):
+            cost = as_array(self.cost(states), "Constraint.cost").astype(float)
+        else:
+            cost = self.cost[as_numbers(states, len(self.cost), "states", "len(Constraint.cost)")]
         if cost.ndim != 2 or len(cost) != len(states):
             raise InvalidInput(
                 f"`Constraint.cost` must return shape (batch, actions); {self.name!r} returned "
@@ -81,7 +95,11 @@ class Constraint:
                 f"`Constraint.cost` must not be NaN; {self.name!r} is NaN for row {row} of the "
                 f"batch, action {action}."
             )
-        return np.asarray((cost - self.threshold) / self.scale)
+        # An infinite cost is within an infinite threshold, where their difference is NaN.
+        over = np.subtract(
+            cost, self.threshold, out=np.zeros(cost.shape), where=cost != self.threshold
+        )
+        return np.asarray(over / self.scale)
 
     def allows(self, states: States) -> np.ndarray:
         """Which actions keep this constraint: (batch, actions)."""
@@ -109,9 +127,20 @@ class Transitions:
         import scipy.sparse as sp
 
         if isinstance(given, Transitions):
+            if given.n_actions != n_actions:
+                raise InvalidInput(
+                    f"`Task.transitions` must be of the task's {n_actions} actions; the model "
+                    f"given has {given.n_actions}."
+                )
             return given, np.ones((given.n_states, n_actions))
-        if not sp.issparse(given) and len(given) and sp.issparse(given[0]):
-            blocks = [sp.csr_array(block, dtype=float) for block in given]
+        if sp.issparse(given):
+            raise InvalidInput(
+                "`Task.transitions` must be an array (states, actions, states) or a sequence "
+                "of A sparse matrices; one sparse matrix was given. Put it in a list."
+            )
+        several = isinstance(given, list | tuple) or getattr(given, "dtype", "") == "O"
+        if several and any(sp.issparse(block) for block in given):
+            blocks = [sparse_block(block, action) for action, block in enumerate(given)]
             shapes = {block.shape for block in blocks}
             if len(blocks) != n_actions or len(shapes) > 1:
                 raise InvalidInput(
@@ -120,20 +149,19 @@ class Transitions:
                 )
             n_states = blocks[0].shape[0]
             stacked = interleave(blocks)
+            stacked.sum_duplicates()
         else:
-            if sp.issparse(given):
-                raise InvalidInput(
-                    "`Task.transitions` must be an array (states, actions, states) or a sequence "
-                    "of A sparse matrices; one sparse matrix was given. Put it in a list."
-                )
-            dense = np.asarray(given, dtype=float)
+            dense = as_array(given, "Task.transitions").astype(float)
             if dense.ndim != 3 or dense.shape[1] != n_actions:
+                # By far the most frequent slip: one matrix per action, along the first axis.
+                first = dense.ndim == 3 and dense.shape[::2] == (n_actions, dense.shape[1])
+                hint = " Use `np.stack(matrices, axis=1)`." if first else ""
                 raise InvalidInput(
                     f"`Task.transitions` must have shape (states, actions, states) with "
-                    f"{n_actions} actions; it has shape {dense.shape}."
+                    f"{n_actions} actions; it has shape {dense.shape}.{hint}"
                 )
             n_states = dense.shape[0]
-            stacked = sp.csr_array(dense.reshape(n_states * n_actions, -1))
+            stacked = sp.csr_array(dense.reshape(n_states * n_actions, dense.shape[2]))
         if n_states == 0 or stacked.shape[1] not in (n_states, n_states + 1):
             raise InvalidInput(
                 f"`Task.transitions` must lead from states to the same states (one more column may "
@@ -162,18 +190,14 @@ class Transitions:
         """``P_mu(s'|s)``, the (S, S) model of the chain under a policy."""
         import scipy.sparse as sp
 
-        # The rows of a state's actions lie together, so leaving out their borders adds them up.
-        a = self.n_actions
-        weights = np.repeat(policy.ravel(), np.diff(self.matrix.indptr))
-        chain = sp.csr_array(
-            (
-                self.matrix.data * weights,
-                self.matrix.indices.copy(),
-                self.matrix.indptr[::a].copy(),
-            ),
-            shape=(self.n_states, self.n_states),
+        a, n = self.n_actions, self.n_states
+        row = self.matrix.indptr.dtype
+        mix = sp.csr_array(
+            (policy.ravel(), np.arange(n * a, dtype=row), np.arange(0, n * a + 1, a, dtype=row)),
+            shape=(n, n * a),
         )
-        chain.sum_duplicates()
+        chain = sp.csr_array(mix @ self.matrix)
+        chain.sort_indices()
         chain.eliminate_zeros()
         return chain
 
@@ -204,6 +228,20 @@ class Transitions:
     def __repr__(self) -> str:
         entries = f"{self.matrix.nnz:,} entries"
         return f"Transitions({self.n_states} states, {self.n_actions} actions, {entries})"
+
+
+def sparse_block(given: Any, action: int) -> Sparse:
+    """The matrix of one action as CSR."""
+    import scipy.sparse as sp
+
+    name = f"Task.transitions[{action}]"
+    block: Any = given if sp.issparse(given) else as_array(given, name)
+    if block.dtype.kind not in "biuf" or block.ndim != 2:
+        raise InvalidInput(
+            f"`{name}` must be a matrix of numbers (states, states); it is {block.dtype} of shape "
+            f"{block.shape}."
+        )
+    return sp.csr_array(block, dtype=float)
 
 
 def interleave(blocks: Sequence[Sparse]) -> Sparse:
@@ -285,17 +323,19 @@ class Task:
         def put(name: str, value: Any) -> None:
             object.__setattr__(self, name, value)
 
-        if isinstance(n_actions, bool) or int(n_actions) != n_actions or n_actions < 1:
+        if as_whole(n_actions) < 1:
             raise InvalidInput(f"`Task.n_actions` must be a positive integer; got {n_actions!r}.")
-        if not 0 <= discount <= 1:
-            raise InvalidInput(f"`Task.discount` must lie in [0, 1]; got {discount}.")
-        if not (np.isfinite(temperature) and temperature > 0):
-            raise InvalidInput(f"`Task.temperature` must be positive; got {temperature}.")
-        if on_empty not in ("viable", "raise"):
-            raise InvalidInput(f"`Task.on_empty` must be 'viable' or 'raise'; got {on_empty!r}.")
-        if n_states is not None and (int(n_states) != n_states or n_states < 1):
+        if not 0 <= as_number(discount) <= 1:
+            raise InvalidInput(f"`Task.discount` must lie in [0, 1]; got {discount!r}.")
+        if not 0 < as_number(temperature) < np.inf:
+            raise InvalidInput(
+                f"`Task.temperature` must be positive and finite; got {temperature!r}."
+            )
+        check_choice(on_empty, ("viable", "raise"), "Task.on_empty")
+        if n_states is not None and as_whole(n_states) < 1:
             raise InvalidInput(f"`Task.n_states` must be a positive integer; got {n_states!r}.")
-        n_actions = int(n_actions)
+        n_actions = as_whole(n_actions)
+        n_states = None if n_states is None else as_whole(n_states)
 
         sums = None
         if transitions is not None:
@@ -306,23 +346,34 @@ class Task:
                     f"the model has {transitions.n_states} states."
                 )
             n_states = transitions.n_states
-        elif n_states is None and available is not None:
-            n_states = len(available)
+        try:
+            constraints = tuple(constraints)
+        except TypeError:
+            raise InvalidInput(
+                f"`Task.constraints` must be a list of Constraints; got {constraints!r}."
+            ) from None
+        if n_states is None:
+            given = {"available": available, "terminal": terminal, "initial": initial}
+            tables = [table_of_states(array, f"Task.{name}") for name, array in given.items()]
+            tables += [table_of_states(getattr(c, "cost", None), "cost") for c in constraints]
+            n_states = next((len(table) for table in tables if table is not None), None)
 
         if terminal is not None:
             terminal = state_mask(terminal, n_states, "Task.terminal")
+            if terminal.all():
+                raise InvalidInput(
+                    f"`Task.terminal` must leave a state in which something is decided; all "
+                    f"{len(terminal)} are terminal."
+                )
         if available is not None:
-            available = np.array(available)
+            available = np.array(as_array(available, "Task.available"))
             if available.dtype != bool or available.shape != (n_states, n_actions):
                 raise InvalidInput(
                     f"`Task.available` must be boolean of shape ({n_states}, {n_actions}); it is "
                     f"{available.dtype} of shape {available.shape}."
                 )
-            if terminal is not None:
-                available[terminal] = (
-                    True  # nothing is decided there; a full row keeps means finite
-                )
-            nothing = np.flatnonzero(~available.any(axis=1))
+            decides = np.ones(len(available), bool) if terminal is None else ~terminal
+            nothing = np.flatnonzero(~available.any(axis=1) & decides)
             if nothing.size:
                 raise InvalidInput(
                     f"`Task.available` must leave an action in every state; state {nothing[0]} has "
@@ -330,6 +381,9 @@ class Task:
                 )
         if transitions is not None and sums is not None:
             check_row_sums(sums, available, terminal)
+        if available is not None and terminal is not None:
+            # Nothing is decided there; a full row keeps means finite.
+            available[terminal] = True
         if initial is not None:
             initial = distribution(initial, n_states)
         for array in (available, terminal, initial):
@@ -338,7 +392,7 @@ class Task:
 
         put("n_actions", n_actions)
         put("discount", float(discount))
-        put("n_states", None if n_states is None else int(n_states))
+        put("n_states", n_states)
         put("transitions", transitions)
         put("available", available)
         put("terminal", terminal)
@@ -346,7 +400,7 @@ class Task:
         put("temperature", float(temperature))
         put("constraints", ())
         put("on_empty", on_empty)
-        self._constrain(tuple(constraints))
+        self._constrain(constraints)
         if discount == 1 and transitions is not None:
             self._check_termination()
 
@@ -381,11 +435,14 @@ class Task:
         For rows of numbers, where all available actions violate a constraint, those of least worst
         violation stay allowed. For tables ``planning.viable`` looks further ahead than this.
         """
-        states = np.asarray(states)
-        tabular = states.dtype.kind in "iu" and states.ndim == 1
+        states = as_array(states, "states")
+        tabular = states.ndim == 1
+        if tabular and self.n_states is not None:
+            states = as_numbers(states, self.n_states, "states", "Task.n_states")
+        if not states.ndim:
+            raise InvalidInput(f"`states` must be a batch of states; got {states[()]} alone.")
         can = np.ones((len(states), self.n_actions), bool)
         if self.available is not None and tabular:
-            self.check_states(states)
             can = self.available[states]
         if not self.constraints:
             return np.array(can)
@@ -428,11 +485,6 @@ class Task:
             raise InvalidInput("`Task.initial` must be known here; give it, or the transitions.")
         weight = np.ones(self.n_states) if self.terminal is None else (~self.terminal).astype(float)
         return np.asarray(weight / weight.sum())
-
-    def check_states(self, states: np.ndarray, what: str = "states") -> None:
-        """Raise unless all these numbers are states of the table."""
-        if self.n_states is not None and states.size:
-            check_range(states, self.n_states, what, "Task.n_states")
 
     # -- checks that need the whole task --
 
@@ -516,12 +568,14 @@ def check_row_sums(
         s, a = np.argwhere(wrong)[0]
         raise InvalidInput(
             f"`Task.transitions` must have rows that sum to 1; row (state {s}, action {a}) sums to "
-            f"{sums[s, a]:.6g}. Normalise it, or make action {a} unavailable in state {s}."
+            f"{sums[s, a]:.10g}. Normalise it, or make action {a} unavailable in state {s}."
         )
 
 
 def check_range(values: np.ndarray, n: int, what: str, owner: str) -> None:
     """Raise unless all values are integers from 0 to n - 1, naming the first row that is not."""
+    if not values.size:
+        return
     low, high = int(values.min()), int(values.max())
     if low < 0 or high >= n:
         row = int(np.flatnonzero((values < 0) | (values >= n))[0])
@@ -532,12 +586,14 @@ def check_range(values: np.ndarray, n: int, what: str, owner: str) -> None:
 
 def state_mask(given: Any, n_states: int | None, name: str) -> np.ndarray:
     """A boolean mask over states, from a mask or a list of state numbers."""
-    given = np.asarray(given)
+    given = as_array(given, name)
+    if not given.size:
+        given = given.astype(int)  # an empty list has no kind
     if given.dtype == bool and given.ndim == 1:
         if n_states is not None and len(given) != n_states:
             raise InvalidInput(f"`{name}` must have {n_states} entries; it has {len(given)}.")
         return np.array(given)
-    if given.dtype.kind not in "iu" or n_states is None:
+    if given.dtype.kind not in "iu" or given.ndim > 1 or n_states is None:
         raise InvalidInput(
             f"`{name}` must be a boolean mask over states, or state numbers where the number of "
             f"states is known; got {given.dtype} of shape {given.shape}."
@@ -551,18 +607,100 @@ def state_mask(given: Any, n_states: int | None, name: str) -> np.ndarray:
 
 def distribution(given: Any, n_states: int | None) -> np.ndarray:
     """A distribution over states, from one or from the number of a state."""
-    given = np.asarray(given)
+    given = as_array(given, "Task.initial")
     if given.ndim == 0 and given.dtype.kind in "iu" and n_states is not None:
         return state_mask(given, n_states, "Task.initial").astype(float)
-    weights = np.array(given, dtype=float)
-    if weights.ndim != 1 or (n_states is not None and len(weights) != n_states):
+    weights: np.ndarray = given.astype(float)
+    if weights.ndim != 1 or not weights.size or (n_states is not None and len(weights) != n_states):
         raise InvalidInput(
             f"`Task.initial` must be a distribution over {n_states} states or the number of one; "
             f"got shape {weights.shape}."
         )
     if not (weights >= 0).all() or abs(weights.sum() - 1) > ROW_SUM_TOLERANCE:
         raise InvalidInput(
-            f"`Task.initial` must hold probabilities that sum to 1; the sum is {weights.sum():.6g} "
-            f"and the smallest is {weights.min():.6g}."
+            f"`Task.initial` must hold probabilities that sum to 1; the sum is "
+            f"{weights.sum():.10g} and the smallest is {weights.min():.6g}."
         )
     return weights
+
+
+# -- what was given, in the form that is wanted --------------------------------------------------
+
+
+def as_number(given: Any) -> float:
+    """A number as a float; NaN for what is none, so that it passes no comparison.
+
+    >>> as_number(np.float32(0.5)), as_number("0.5"), as_number(True)
+    (0.5, nan, nan)
+    """
+    if getattr(given, "ndim", None) == 0:
+        given = np.asarray(given).item()
+    if isinstance(given, bool) or not isinstance(given, Real):
+        return float("nan")
+    try:
+        return float(given)
+    except OverflowError:
+        return float("nan")
+
+
+def as_whole(given: Any) -> int:
+    """A whole number that is not negative as an int; -1 for anything else.
+
+    >>> as_whole(3.0), as_whole(1.5), as_whole(True), as_whole(-7)
+    (3, -1, -1, -1)
+    """
+    number = as_number(given)
+    return int(number) if 0 <= number < 2**53 and number == int(number) else -1
+
+
+def as_array(given: Any, name: str) -> np.ndarray:
+    """An array of numbers or truth values, or the message that says what was given instead."""
+    try:
+        array = np.asarray(given)
+    except ValueError as error:
+        raise InvalidInput(
+            f"`{name}` must be an array of numbers, but has rows of different shapes."
+        ) from error
+    if array.dtype.kind not in "biuf":
+        raise InvalidInput(
+            f"`{name}` must be an array of numbers; got {type(given).__name__}, as an array "
+            f"{array.dtype} of shape {array.shape}."
+        )
+    if np.ma.is_masked(given):
+        raise InvalidInput(f"`{name}` must have all its entries; some of them are masked.")
+    return array
+
+
+def as_numbers(given: Any, n: int, what: str, owner: str) -> np.ndarray:
+    """Numbers of some of n states, in an array of one axis."""
+    array = as_array(given, what)
+    if not array.size:
+        array = array.astype(int)  # an empty list has no kind
+    if array.dtype.kind not in "iu" or array.ndim != 1:
+        raise InvalidInput(
+            f"`{what}` must be the numbers of states, a 1-D array of integers; got {array.dtype} "
+            f"of shape {array.shape}."
+        )
+    check_range(array, n, what, owner)
+    return array
+
+
+def table_of_states(given: Any, name: str) -> Any:
+    """What has one entry or row for each state, if it is such a thing rather than numbers."""
+    array = None if given is None or callable(given) else as_array(given, name)
+    if array is None or not array.ndim or not array.size or array.dtype.kind in "iu":
+        return None
+    return array
+
+
+def check_choice(given: Any, options: Sequence[str], name: str) -> None:
+    """Raise unless it is one of these words."""
+    if not isinstance(given, str) or given not in options:
+        words = " or ".join((", ".join(map(repr, options[:-1])), repr(options[-1])))
+        raise InvalidInput(f"`{name}` must be {words}; got {given!r}.")
+
+
+def check_kind(given: Any, kind: type, name: str) -> None:
+    """Raise unless it is one of the library's nouns: arguments are easily swapped."""
+    if not isinstance(given, kind):
+        raise InvalidInput(f"`{name}` must be a `{kind.__name__}`; got {given!r:.60}.")

@@ -16,16 +16,17 @@ from __future__ import annotations
 import time
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from inverseq import gauges, planning
-from inverseq.demonstrations import Additive, Demonstrations
+from inverseq.demonstrations import Additive, Demonstrations, check_possible
 from inverseq.errors import InvalidInput, NoFullSupport
 from inverseq.gauges import Backup, Gauge, Solver, Uniform
 from inverseq.shapes import Table
 from inverseq.solution import Info, Solution, plain
-from inverseq.task import Task
+from inverseq.task import Task, check_kind
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,12 @@ class IAVI:
     max_iterations: int = 100_000
     """How many sweeps at most."""
 
+    def __post_init__(self) -> None:
+        gauges.check_settings(
+            self.gauge, self.backup, self.solver, self.tolerance, self.max_iterations
+        )
+        check_kind(self.smoothing, Additive, "IAVI.smoothing")
+
     def fit(
         self,
         demonstrations: Demonstrations,
@@ -66,6 +73,8 @@ class IAVI:
         Nothing here is random; ``seed`` is accepted so that every algorithm is called alike.
         """
         began = time.perf_counter()
+        check_kind(demonstrations, Demonstrations, "demonstrations")
+        check_kind(task, Task, "task")
         if self.backup == "max_of_mean":
             raise InvalidInput(
                 "`IAVI(backup='max_of_mean')` must have a known policy and model: use `solve`. On "
@@ -74,14 +83,14 @@ class IAVI:
         counts = demonstrations.counts(task.n_states, task.n_actions)
         if task.transitions is None:
             task = task.counted(demonstrations)
+        check_possible(demonstrations, task.available_table())
         policy = self.smoothing.policy(counts.visits, task.available_table())
         return self._recover(policy, task, counts.visits, began, progress)
 
-    def solve(self, policy: Table, task: Task, *, progress: bool | None = None) -> Solution:
+    def solve(self, policy: Any, task: Task, *, progress: bool | None = None) -> Solution:
         """From a known policy (S, A) and a task with its model."""
         began = time.perf_counter()
-        policy = np.asarray(policy, dtype=float)
-        planning.check_policy(policy, task)
+        policy = planning.check_policy(policy, task)
         return self._recover(self._supported(policy, task), task, None, began, progress)
 
     def _supported(self, policy: Table, task: Task) -> Table:

@@ -21,10 +21,11 @@ import numpy as np
 
 from inverseq import equations, planning
 from inverseq._progress import track
-from inverseq.demonstrations import Additive, Demonstrations
+from inverseq._random import generator
+from inverseq.demonstrations import Additive, Counts, Demonstrations, check_possible
 from inverseq.errors import InvalidInput, NotConverged
 from inverseq.solution import Info, Solution, Tables, assumptions, plain
-from inverseq.task import Task, check_range
+from inverseq.task import Task, as_number, as_whole, check_kind
 
 LONGEST_RATE_TABLE = 2**22
 """Beyond this many updates of one pair a decaying rate stays where it is."""
@@ -50,16 +51,17 @@ class Decay:
     """In (0.5, 1], so that the noise of samples averages out but no start is remembered."""
 
     def __post_init__(self) -> None:
-        if not (0.5 < self.power <= 1 and 1 <= self.horizon < np.inf):
+        if not (0.5 < as_number(self.power) <= 1 and 1 <= as_number(self.horizon) < np.inf):
             raise InvalidInput(
                 f"`Decay` must have a horizon of at least 1 and a power in (0.5, 1]; got horizon "
-                f"{self.horizon} and power {self.power}."
+                f"{self.horizon!r} and power {self.power!r}."
             )
 
     def table(self, n: int) -> np.ndarray:
         """The rates of the first ``n`` updates, at indices 1 to ``n``."""
         before = np.maximum(np.arange(n + 1) - 1, 0)
-        return np.asarray((self.horizon / (self.horizon + before)) ** self.power)
+        horizon = float(self.horizon)
+        return np.asarray((horizon / (horizon + before)) ** self.power)
 
 
 Rate = float | Decay
@@ -119,10 +121,17 @@ class IQL:
             rate = getattr(self, name)
             if rate is None and name == "lr_constrained":
                 continue
-            if not isinstance(rate, Decay) and not 0 < rate <= 1:
-                raise InvalidInput(f"`IQL.{name}` must lie in (0, 1]; got {rate}.")
-        if self.epochs < 1:
-            raise InvalidInput(f"`IQL.epochs` must be at least 1; got {self.epochs}.")
+            if not isinstance(rate, Decay) and not 0 < as_number(rate) <= 1:
+                raise InvalidInput(f"`IQL.{name}` must lie in (0, 1], or be a Decay; got {rate!r}.")
+        if as_whole(self.epochs) < 1:
+            raise InvalidInput(
+                f"`IQL.epochs` must be an integer of at least 1; got {self.epochs!r}."
+            )
+        if not as_number(self.tolerance) >= 0:
+            raise InvalidInput(f"`IQL.tolerance` must be a number from 0; got {self.tolerance!r}.")
+        for name in ("centred", "online", "shuffle"):
+            check_kind(getattr(self, name), bool, f"IQL.{name}")
+        check_kind(self.smoothing, Additive, "IQL.smoothing")
         if self.smoothing.k == 0:
             raise InvalidInput(
                 "`IQL.smoothing` must add something, or actions never seen have no logarithm; got "
@@ -153,13 +162,15 @@ class IQL:
         from inverseq._kernels import fused_loop
 
         began = time.perf_counter()
+        check_kind(demonstrations, Demonstrations, "demonstrations")
+        check_kind(task, Task, "task")
         counts = demonstrations.counts(task.n_states, task.n_actions)
         known = task if task.transitions is not None else task.counted(demonstrations)
         available = known.available_table()
         check_possible(demonstrations, available)
         safe = planning.viable(known, counts.visits.sum(axis=1) > 0) if task.constraints else None
 
-        rng = np.random.default_rng(seed)
+        rng = generator(seed)
         steps = Steps.of(demonstrations, task)
         longest = min(int(steps.most) * self.epochs, LONGEST_RATE_TABLE)
         rates = self._rates(longest)
@@ -170,11 +181,13 @@ class IQL:
         changes: list[float] = []
         for epoch in track(range(self.epochs), "IQL epochs", progress):
             counting = self.online and epoch == 0
-            if self.shuffle and epoch == int(self.online):
-                steps = steps.shuffled(rng)
+            if epoch == int(self.online):
+                steps = steps.even()
+                steps = steps.shuffled(rng) if self.shuffle else steps
             blocks = steps.blocks(rng if self.shuffle and not counting else None)
             before = state.r.copy()
             self._pass(fused_loop, steps, blocks, log_pi, state, rates, known, safe, counting)
+            self._complete(log_pi, state, available)
             changes.append(float(np.abs(state.r - before).max()))
             if changes[-1] < self.tolerance:
                 break
@@ -187,7 +200,6 @@ class IQL:
                 stacklevel=2,
             )
         policy = self.smoothing.policy(state.rho, available)
-        counted = known if task.transitions is None else task.counted(demonstrations)
         info = Info(
             "IQL",
             settings=plain(self),
@@ -195,7 +207,7 @@ class IQL:
             solver="sampled",
             converged=converged,
             iterations=len(changes),
-            residual=self._residual(state, policy, counted, counts.visits),
+            residual=self._residual(state, policy, known, counts),
             change=tuple(changes),
             unvisited_states=int((counts.visits.sum(axis=1) == 0).sum()),
             seconds=time.perf_counter() - began,
@@ -222,6 +234,8 @@ class IQL:
         from inverseq._kernels import fused_loop
 
         began = time.perf_counter()
+        check_kind(demonstrations, Demonstrations, "demonstrations")
+        check_kind(task, Task, "task")
         if task.n_states is None:
             raise InvalidInput(
                 "`IQL.partial_fit` must know how many states there will be; give "
@@ -240,6 +254,7 @@ class IQL:
         self._pass(
             fused_loop, steps, steps.blocks(None), log_pi, state, rates, task, safe, counting=True
         )
+        self._complete(log_pi, state, available)
         info = Info(
             "IQL",
             settings=plain(self),
@@ -276,6 +291,18 @@ class IQL:
             counting, self.centred, safe is not None,
         )  # fmt: skip
 
+    def _complete(self, log_pi: np.ndarray, state: State, available: np.ndarray) -> None:
+        """What the closed form says of pairs that were never seen, where others of the state were.
+
+        No transition moves them, and nothing is known to follow them.
+        """
+        if not self.centred:
+            return  # they keep a reward of 0, on which the rewards of the others settle
+        reward = equations.closed_form_reward(equations.advantage(log_pi, state.q_sh), available)
+        unseen = unseen_pairs(state.rho, available)
+        for table in (state.r, state.q, state.q_c):
+            table[unseen] = reward[unseen]
+
     def _rates(self, longest: int) -> dict[str, np.ndarray]:
         """Each rate as a table by the number of the update; a constant is a table of one entry."""
         given = {"lr_shifted": self.lr_shifted, "lr_reward": self.lr_reward, "lr_q": self.lr_q}
@@ -290,14 +317,14 @@ class IQL:
         # Up to a term per state, as the fused loop keeps it: see `_kernels.fused_observe`.
         return temperature * np.log(np.where(available, rho + self.smoothing.k, 1.0))
 
-    def _residual(
-        self, state: State, policy: np.ndarray, counted: Task, visits: np.ndarray
-    ) -> float:
+    def _residual(self, state: State, policy: np.ndarray, task: Task, counts: Counts) -> float:
         """By how much the visited pairs miss the three equations on the counted model."""
-        available = counted.available_table()
-        log_pi = counted.temperature * np.log(np.where(available, policy, 1.0))
+        available, model = task.available_table(), counts.transitions
+        if task.terminal is not None:
+            model = model.without(task.terminal)
+        log_pi = task.temperature * np.log(np.where(available, policy, 1.0))
         v = equations.value(state.q, available)
-        shifted = equations.shifted_target(counted.discount, 0, counted.continuing.expect(v))
+        shifted = equations.shifted_target(task.discount, 0, model.expect(v))
         eta = np.where(available, equations.advantage(log_pi, state.q_sh), 0.0)
         if self.centred:
             goal = equations.closed_form_reward(eta, available)
@@ -305,7 +332,7 @@ class IQL:
             goal = equations.reward_target(eta, state.r, available)
         missed = np.maximum(np.abs(state.q_sh - shifted), np.abs(state.r - goal))
         missed = np.maximum(missed, np.abs(state.q - (state.r + shifted)))
-        return float(missed[visits > 0].max())
+        return float(missed[counts.visits > 0].max())
 
 
 CIQL = IQL
@@ -340,6 +367,12 @@ class Steps(NamedTuple):
             int(pairs.max()),
         )
 
+    def even(self) -> Steps:
+        """The same with weights of mean 1: of a fixed data set their unit must not set the pace."""
+        if not len(self.weights):
+            return self
+        return self._replace(weights=self.weights / self.weights.mean())
+
     def shuffled(self, rng: np.random.Generator) -> Steps:
         """The same transitions in random order."""
         order = rng.permutation(len(self.states))
@@ -359,8 +392,14 @@ def fresh(shape: tuple[int, ...]) -> State:
     return State(rho, q_sh, r, q, q_c, np.zeros(shape, np.int64))
 
 
+def unseen_pairs(rho: np.ndarray, available: np.ndarray) -> np.ndarray:
+    """The available pairs that were never seen, in states that were."""
+    return np.asarray(available & (rho == 0) & rho.any(axis=1, keepdims=True))
+
+
 def resumed(previous: Solution, shape: tuple[int, ...]) -> State:
     """The state that a solution ended with, to be changed freely."""
+    check_kind(previous, Solution, "previous")
     tables = previous.tables
     if tables.q_shifted is None or tables.updates is None or tables.visits is None:
         raise InvalidInput(
@@ -372,10 +411,12 @@ def resumed(previous: Solution, shape: tuple[int, ...]) -> State:
             f"`IQL.partial_fit` must go on with the same states and actions; the solution has "
             f"{tables.q.shape}, the task {shape}."
         )
-    q = np.where(tables.available, tables.q, 0.0)
+    # What was said of pairs never seen was not learned from samples: see `IQL._complete`.
+    learned = tables.available & ~unseen_pairs(tables.visits, tables.available)
+    reward, q = np.where(learned, tables.reward, 0.0), np.where(learned, tables.q, 0.0)
     q_c = q if tables.q_constrained is None else tables.q_constrained
-    q_c = np.where(tables.available & np.isfinite(q_c), q_c, 0.0)
-    kept = (tables.visits, tables.q_shifted, tables.reward, q, q_c, tables.updates)
+    q_c = np.where(learned & np.isfinite(q_c), q_c, 0.0)
+    kept = (tables.visits, tables.q_shifted, reward, q, q_c, tables.updates)
     return State(*(array.copy() for array in kept))
 
 
@@ -398,19 +439,3 @@ def solution(state: State, task: Task, safe: np.ndarray | None, info: Info) -> S
         state.updates,
     )
     return Solution(tables, task.temperature, replace(info, task=assumptions(task)))
-
-
-def check_possible(demonstrations: Demonstrations, available: np.ndarray) -> None:
-    """Raise where a demonstration shows what is not available, naming the row."""
-    d = demonstrations
-    check_range(d.states, len(available), "Demonstrations.states", "n_states")
-    check_range(d.actions, available.shape[1], "Demonstrations.actions", "Task.n_actions")
-    follows = np.where(d.terminated, 0, d.next_states)
-    check_range(follows, len(available), "Demonstrations.next_states", "n_states")
-    impossible = np.flatnonzero(~available[d.states, d.actions])
-    if impossible.size:
-        row = int(impossible[0])
-        raise InvalidInput(
-            f"`Demonstrations.actions` must be available where they were taken; row {row} has "
-            f"action {d.actions[row]} in state {d.states[row]}, which `Task.available` rules out."
-        )

@@ -42,7 +42,7 @@ class Demo:
     """The rule: do not choose to enter a block of this many cells a side, the one visited most."""
     discount: float = 0.9
     """How much less a reward is worth one step later."""
-    epochs: int = 300
+    epochs: int = 1000
     """How often IQL goes through the data at most."""
     seed: int = 0
     """Another seed is another world."""

@@ -121,7 +121,10 @@ def read_folder(folder: Name, kind: str) -> tuple[dict[str, np.ndarray], dict[st
     data = read(arrays_file)
     if hashlib.sha256(data).hexdigest() != arrays_sum:
         raise damaged(arrays_file, "its checksum does not agree")
-    return load(data), settings
+    try:
+        return load(data), settings
+    except Exception as error:  # whoever mends checksums can still write what is no array
+        raise damaged(arrays_file, "it is not what was written") from error
 
 
 def damaged(path: Path, reason: str) -> DamagedFile:
