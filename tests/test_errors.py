@@ -146,6 +146,8 @@ BAD_TASKS = [
      r" 0 unavailable in state 1\."),
     ({"transitions": MODEL.astype(np.float32) * np.float32(1.0000001)},
      r"row \(state 0, action 0\) sums to 1\.000000119\."),
+    ({"transitions": changed(MODEL, (2, 0, 2), 0.5), "terminal": [2]},
+     r"row \(state 2, action 0\) sums to 0\.5\."),
     ({"transitions": changed(MODEL, (2, 1, 2), -0.5)}, r"P\(s'=2 \| s=2, a=1\) is -0\.5\."),
     ({"transitions": changed(MODEL, (1, 1, 0), np.nan)}, r"P\(s'=0 \| s=1, a=1\) is nan\."),
     ({"transitions": changed(MODEL, (1, 1, 0), np.inf)}, r"P\(s'=0 \| s=1, a=1\) is inf\."),
@@ -350,6 +352,9 @@ def test_where_nothing_begins_and_nobody_was_nothing_is_said():
         assert found.safe_table.tolist() == [[True, True], [True, False], [False, False]]
         assert found.policy_table[2].tolist() == [0, 0]
         assert found.policy_table[1].tolist() == [1, 0]
+    anywhere = task(constraints=[SPEED])
+    moved = IAVI().fit(apart, TASK).regauge(Zero(), anywhere)
+    assert np.array_equal(moved.safe_table, IAVI().fit(apart, anywhere).safe_table)
     with pytest.raises(InvalidInput, match="state 2 has none"):
         IAVI().fit(SEEN, strict)
     with pytest.raises(InvalidInput, match="state 2 has none"):

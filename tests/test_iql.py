@@ -102,7 +102,7 @@ def test_without_centring_the_reward_keeps_an_offset_in_each_state():
     off = found.q_table - exact.q_table
     assert np.abs(off).max() > 0.5
     assert np.ptp(off, axis=1).max() < 1e-3
-    assert found.info.gauge.startswith("path")
+    assert found.info.gauge == "that of its path"
 
 
 @pytest.mark.parametrize("seen", [MANY, FEW], ids=["every pair", "some pairs never"])
@@ -566,3 +566,14 @@ def test_a_million_steps_are_learned_in_seconds():
     with pytest.warns(NotConverged):
         IQL(epochs=10, tolerance=0.0).fit(many, TASK)
     assert time.perf_counter() - began < 10
+
+
+def test_rates_that_never_settle_are_said_and_not_returned():
+    world = iq.worlds.objectworld(size=8, n_objects=8, seed=0)
+    seen = world.demonstrations(2_000, 8, seed=0)
+    rates = {"lr_reward": 0.5, "lr_q": 0.5, "lr_shifted": 0.5}
+    with pytest.raises(InvalidInput, match=r"after \d+ epochs the reward changes by .*`Decay\(\)`"):
+        IQL(**rates, epochs=5_000).fit(seen, world.task)
+    with pytest.warns(NotConverged, match="or use rates that decay"):
+        centred = IQL(**rates, epochs=50, centred=True).fit(seen, world.task)
+    assert np.abs(centred.reward_table).max() < 100

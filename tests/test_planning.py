@@ -398,6 +398,14 @@ def test_a_constrained_policy_can_be_valued_where_it_acts():
         planning.evaluate_policy([[0.5, 0.5], [0, 1], [0.5, 0.5], [0, 0]], world.reward, world.task)
 
 
+def test_without_a_discount_a_constrained_policy_can_be_valued_too():
+    world = worlds.trap(1.0)
+    policy = planning.solve(world.reward, world.task).policy
+    value = planning.evaluate_policy(policy, world.reward, world.task)
+    assert value.tolist() == [-3, -2, -1, -np.inf]
+    assert planning.visitation(policy, world.task).tolist() == [1, 1, 1, 0]
+
+
 def test_without_a_discount_a_policy_must_reach_an_end():
     model = np.array([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [0.0, 1.0]]])
     task = Task(2, 1.0, transitions=model, terminal=[1])

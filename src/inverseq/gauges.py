@@ -185,8 +185,9 @@ def recover(
         )
     # Checked first: it is cheap, and an answer that no policy may follow helps nobody.
     safe = planning.viable(task, visited) if task.constraints else None
+    available, given = task.available_table(), log_pi
     if task.terminal is not None:
-        # Nothing is decided there, so that no log-probability says anything: all is 0.
+        # Nothing is decided there, so that no log-probability says anything of the reward.
         log_pi = np.where(task.terminal[:, None], 0.0, log_pi)
     if isinstance(gauge, EXACT):
         if solver == "backward":
@@ -202,9 +203,13 @@ def recover(
                 f"problem; got {solver!r}."
             )
         found = projected(log_pi, task, gauge, backup, weights)
+    if task.terminal is not None and isinstance(gauge, EXACT):
+        # Values of 0 that still show the policy as it was given.
+        row = given - equations.value(given, available)[:, None]
+        shown = np.where(available, row, -np.inf)
+        found = found._replace(q=np.where(task.terminal[:, None], shown, found.q))
     if safe is None:
         return found
-    available = task.available_table()
     if np.array_equal(safe, available):
         return found._replace(safe=safe, q_constrained=found.q)
     # Shaping moves these values along with the reward, and the plan with them. From 0 it would not
@@ -214,11 +219,9 @@ def recover(
     else:
         v = np.asarray(equations.value(found.q, available))
     plan = planning.solve(found.reward, task, soft=backup == "soft", safe=safe, start=v)
-    return found._replace(
-        safe=safe,
-        q_constrained=plan.q,
-        converged=found.converged and plan.converged,
-    )
+    q = plan.q if task.terminal is None else np.where(task.terminal[:, None], found.q, plan.q)
+    converged = found.converged and plan.converged
+    return found._replace(safe=safe, q_constrained=q, converged=converged)
 
 
 def check_settings(
@@ -425,7 +428,7 @@ def projected(
     if dimensions > (shift is not None):
         warnings.warn(
             f"The reward in the gauge {gauge!r} is not identified: {dimensions} directions of it "
-            f"leave the policy unchanged. The one returned is the smallest. Add an anchor with "
+            f"leave the policy unchanged, and the one returned is any of them. Add an anchor with "
             f"`Reference`, or fewer features.",
             NotIdentified,
             stacklevel=3,

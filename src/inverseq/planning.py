@@ -146,7 +146,7 @@ def evaluate_policy(
     if task.terminal is not None:
         r = np.where(task.terminal[:, None], 0.0, r)
     chain = task.continuing.under(policy)
-    check_ending(chain, task, "the policy", lost)
+    check_ending(chain, task, "the policy")
     solved = _linear.solve(chain, task.discount, (policy * r).sum(axis=1), tolerance=tolerance)
     warn_unless(solved, "planning.evaluate_policy")
     return np.where(lost, -np.inf, solved.x)
@@ -178,7 +178,7 @@ def visitation(
     moving = policy if task.terminal is None else np.where(task.terminal[:, None], 0.0, policy)
     forward = task.transitions.under(moving).T.tocsr()
     if horizon is None:
-        check_ending(task.transitions.under(moving), task, "the policy", lost)
+        check_ending(task.transitions.under(moving), task, "the policy")
         solved = _linear.solve(forward, task.discount, task.start(), tolerance=tolerance)
         warn_unless(solved, "planning.visitation")
         return solved.x
@@ -370,11 +370,8 @@ def checked_policy(policy: Any, task: Task, name: str = "policy") -> tuple[np.nd
     return table, lost
 
 
-def check_ending(chain: Sparse, task: Task, what: str, lost: Any = False) -> None:
-    """With a discount of 1, raise unless every state reaches an end under this chain.
-
-    Of the ``lost`` states, in which the policy has no action, it is not asked.
-    """
+def check_ending(chain: Sparse, task: Task, what: str) -> None:
+    """With a discount of 1, raise unless every state reaches an end under this chain."""
     if task.discount < 1:
         return
     from inverseq.task import Transitions, never_ending
@@ -383,7 +380,6 @@ def check_ending(chain: Sparse, task: Task, what: str, lost: Any = False) -> Non
     stuck = never_ending(Transitions(chain, 1), np.ones((n, 1), bool))
     if task.terminal is not None:
         stuck &= ~task.terminal
-    stuck &= ~np.asarray(lost)
     if stuck.any():
         raise InvalidInput(
             f"`Task.discount` may be 1 only where every state reaches an end under {what}; state "

@@ -29,6 +29,8 @@ from inverseq.task import Task, as_number, as_whole, check_kind
 
 LONGEST_RATE_TABLE = 2**22
 """Beyond this many updates of one pair a decaying rate stays where it is."""
+DIVERGED = 1e12
+"""A reward that changes by this much in an epoch will not come back."""
 BLOCK = 1024
 """Epochs reorder blocks of this many transitions, so that the memory is read in order."""
 
@@ -191,11 +193,18 @@ class IQL:
             changes.append(float(np.abs(state.r - before).max()))
             if changes[-1] < self.tolerance:
                 break
+            if not changes[-1] < DIVERGED:
+                raise InvalidInput(
+                    f"`IQL` must have learning rates that let it settle; after {len(changes)} "
+                    f"epochs the reward changes by {changes[-1]:.2g}. Use `Decay()`, smaller "
+                    f"constants, or `centred=True`."
+                )
         converged = changes[-1] < self.tolerance
         if not converged:
             warnings.warn(
                 f"`IQL` stopped after {len(changes)} epochs while the reward still changed by "
-                f"{changes[-1]:.2g}; raise `epochs` or `tolerance`, or use decaying rates.",
+                f"{changes[-1]:.2g}; raise `epochs` or `tolerance`"
+                f"{'.' if self._decays else ', or use rates that decay: `Decay()`.'}",
                 NotConverged,
                 stacklevel=2,
             )
@@ -203,7 +212,7 @@ class IQL:
         info = Info(
             "IQL",
             settings=plain(self),
-            gauge="Uniform()" if self.centred else "path (use `regauge` before comparing rewards)",
+            gauge=self._gauge,
             solver="sampled",
             converged=converged,
             iterations=len(changes),
@@ -258,7 +267,7 @@ class IQL:
         info = Info(
             "IQL",
             settings=plain(self),
-            gauge="Uniform()" if self.centred else "path (use `regauge` before comparing rewards)",
+            gauge=self._gauge,
             solver="sampled",
             iterations=1 + (0 if previous is None else previous.info.iterations),
             change=(float(np.abs(state.r - before).max()),),
@@ -303,8 +312,17 @@ class IQL:
         for table in (state.r, state.q, state.q_c):
             table[unseen] = reward[unseen]
 
+    @property
+    def _decays(self) -> bool:
+        return all(isinstance(r, Decay) for r in (self.lr_reward, self.lr_q, self.lr_shifted))
+
+    @property
+    def _gauge(self) -> str:
+        # Without centring the offset of a state depends on the order of its updates: departure 9.
+        return "Uniform()" if self.centred else "that of its path"
+
     def _rates(self, longest: int) -> dict[str, np.ndarray]:
-        """Each rate as a table by the number of the update; a constant is a table of one entry."""
+        """Each rate as a table by the number of the update."""
         given = {"lr_shifted": self.lr_shifted, "lr_reward": self.lr_reward, "lr_q": self.lr_q}
         given["lr_constrained"] = self.lr_q if self.lr_constrained is None else self.lr_constrained
         made = {
