@@ -13,6 +13,8 @@ from hypothesis import settings
 
 CHECKED = [
     "inverseq.equations",
+    "inverseq._checks",
+    "inverseq.transitions",
     "inverseq.task",
     "inverseq.demonstrations",
     "inverseq.solution",

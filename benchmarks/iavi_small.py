@@ -20,9 +20,9 @@ import numpy as np
 from inverseq import IAVI, worlds
 world = worlds.objectworld(seed=0)
 policy = np.random.default_rng(0).dirichlet(np.ones(5), 1024)
-began = time.perf_counter()
+began = time.process_time()
 IAVI().solve(policy, world.task)
-print(json.dumps(time.perf_counter() - began))
+print(json.dumps(time.process_time() - began))
 """
 """Includes the import of SciPy's sparse solvers."""
 
@@ -43,10 +43,12 @@ def run() -> list[Row]:
 
     times = best(
         3,
-        written=lambda: iavi_sweeps(model, policy, discount, TOLERANCE),
-        tuned=lambda: iavi_sweeps_tuned(model, policy, discount, TOLERANCE),
-        ours=lambda: ours.solve(policy, task),
-        exact=lambda: [IAVI().solve(policy, task) for _ in range(CALLS)],
+        {
+            "written": lambda: iavi_sweeps(model, policy, discount, TOLERANCE),
+            "tuned": lambda: iavi_sweeps_tuned(model, policy, discount, TOLERANCE),
+            "ours": lambda: ours.solve(policy, task),
+            "exact": lambda: [IAVI().solve(policy, task) for _ in range(CALLS)],
+        },
     )
     times["exact"] /= CALLS
     cold = min(fresh(COLD) for _ in range(3))

@@ -52,20 +52,23 @@ def number(value: float) -> str:
     return f"{value:.1e}"
 
 
-def best(repeats: int, **functions: Callable[[], object]) -> dict[str, float]:
-    """The least seconds that each function takes; they take turns, under the same load."""
+def best(
+    repeats: int,
+    functions: Mapping[str, Callable[[], object]],
+    clock: Callable[[], float] = time.process_time,
+) -> dict[str, float]:
+    """The least seconds that each function takes; they take turns, under the same load.
+
+    They are seconds of the processor, so that waiting for neighbours does not count, and those of
+    all threads do. For other processes only ``clock=time.perf_counter`` sees anything.
+    """
     least = dict.fromkeys(functions, float("inf"))
     for _ in range(repeats):
         for name, function in functions.items():
-            least[name] = min(least[name], seconds(function))
+            began = clock()
+            function()
+            least[name] = min(least[name], clock() - began)
     return least
-
-
-def seconds(function: Callable[[], object]) -> float:
-    """The wall time of one call."""
-    began = time.perf_counter()
-    function()
-    return time.perf_counter() - began
 
 
 def fresh(code: str, *arguments: object) -> Any:
@@ -79,7 +82,7 @@ def copy_bandwidth(megabytes: int = 256, repeats: int = 5) -> float:
     """Bytes per second, read and written, of copying an array too large for the caches."""
     source = np.ones(megabytes * 2**20 // 8)
     target = np.empty_like(source)
-    return 2 * source.nbytes / best(repeats, copy=lambda: np.copyto(target, source))["copy"]
+    return 2 * source.nbytes / best(repeats, {"copy": lambda: np.copyto(target, source)})["copy"]
 
 
 def machine() -> Mapping[str, str]:

@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "inverseq"
 
 NOUNS = ["task", "demonstrations", "solution"]
+MODEL = ["task", "transitions", "_checks"]
 WORDS = ["shapes", "errors"]
 ALLOWED = {
     "": ["*"],  # __init__.py itself
@@ -30,27 +31,29 @@ ALLOWED = {
     "version": [],
     "_progress": [],
     "_random": ["errors"],
+    "_checks": ["errors"],
+    "transitions": ["_checks", *WORDS],
     "equations": ["shapes"],
     "_kernels": ["equations"],
     "_linear": [*WORDS],
     "io": ["io.*", "errors"],
     "io.storage": ["errors"],
     "io.*": ["errors"],
-    "task": [*WORDS],
-    "demonstrations": ["task", "equations", "io.storage", "_random", *WORDS],
-    "planning": ["equations", "_linear", "task", "_progress", *WORDS],
-    "gauges": ["equations", "planning", "_linear", "task", "_progress", *WORDS],
-    "solution": ["equations", "gauges", "task", "demonstrations", "io", "io.*", "version", *WORDS],
+    "task": ["transitions", "_checks", *WORDS],
+    "demonstrations": [*MODEL, "equations", "io.storage", "_random", *WORDS],
+    "planning": ["equations", "_linear", *MODEL, "_progress", *WORDS],
+    "gauges": ["equations", "planning", "_linear", *MODEL, "_progress", *WORDS],
+    "solution": ["equations", "gauges", *MODEL, "demonstrations", "io", "io.*", "version", *WORDS],
     "nets": [*WORDS],
     "training": [*NOUNS, "equations", "nets", "_progress", *WORDS],
     "algorithms": ["algorithms.*"],
     "algorithms.*": [
         *[*NOUNS, "equations", "gauges", "planning", "_kernels", "nets", "training"],
-        *["_progress", "_random", *WORDS],
+        *["_checks", "_progress", "_random", *WORDS],
     ],
-    "evaluate": [*NOUNS, "equations", "planning", *WORDS],
+    "evaluate": [*NOUNS, "_checks", "equations", "planning", *WORDS],
     "worlds": ["worlds.*"],
-    "worlds.*": ["task", "demonstrations", "planning", "worlds.*", "_random", *WORDS],
+    "worlds.*": [*MODEL, "demonstrations", "planning", "worlds.*", "_random", *WORDS],
     "report": ["report.*"],
     "report.*": ["solution", "evaluate", "worlds", "worlds.*", "report.*", "io.storage", *WORDS],
     "experiments": ["experiments.*"],

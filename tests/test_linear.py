@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from inverseq import _linear, planning
 from inverseq.errors import InvalidInput, MissingExtra, NotConverged
-from inverseq.task import Transitions
+from inverseq.transitions import Transitions
 from inverseq.worlds.grid import Grid, grid_transitions
 
 METHODS = ["direct", "bicgstab", "amg"]

@@ -10,7 +10,8 @@ from jaxtyping import TypeCheckError
 
 from inverseq import equations
 from inverseq.errors import InvalidInput
-from inverseq.task import Constraint, Task, Transitions, never_ending
+from inverseq.task import Constraint, Task
+from inverseq.transitions import Transitions, never_ending
 
 
 def test_a_mask_for_another_number_of_actions_is_refused():

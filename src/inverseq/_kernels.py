@@ -79,10 +79,11 @@ def from_equations(wrap: Callable[..., Any]) -> Formulas:
 @register_jitable
 def fused_value(q, safe, s):  # type: ignore[no-untyped-def]
     """`equations.value` without a temporary."""
+    # A choice between two values takes no jump, which a maximum over noise would often mispredict.
     best = -np.inf
     for b in range(q.shape[1]):
-        if safe[s, b] and q[s, b] > best:
-            best = q[s, b]
+        x = q[s, b]
+        best = x if safe[s, b] & (x > best) else best
     return best
 
 
@@ -91,9 +92,10 @@ def fused_reward(l, q_sh, r, available, s, a, centred):  # type: ignore[no-untyp
     """`equations.reward_target` (or `closed_form_reward`) of the `advantage`, for one action."""
     n, others = 0, 0.0
     for b in range(l.shape[1]):
-        if available[s, b] and b != a:
-            n += 1
-            others += (0.0 if centred else r[s, b]) - (l[s, b] - q_sh[s, b])
+        other = available[s, b] & (b != a)
+        d = (0.0 if centred else r[s, b]) - (l[s, b] - q_sh[s, b])
+        n += other
+        others += d if other else 0.0
     # With one action the policy is certain, and the term that `fused_observe` leaves out is all.
     eta = (l[s, a] if n > 0 else 0.0) - q_sh[s, a]
     if centred:

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from inverseq import equations
+from inverseq._checks import as_number, as_whole, check_choice, check_kind, check_range
 from inverseq._random import generator
 from inverseq.errors import DamagedFile, InvalidInput
 from inverseq.shapes import Integers, MaskTable, States, Table
-from inverseq.task import Transitions, as_number, as_whole, check_choice, check_kind, check_range
+from inverseq.transitions import Transitions
 
 FILE_FORMAT = 1
 LARGEST_TABLE = 2**31

@@ -13,9 +13,19 @@ from typing import Any
 import numpy as np
 
 from inverseq import planning
+from inverseq._checks import (
+    as_array,
+    as_numbers,
+    as_whole,
+    check_kind,
+    check_range,
+    check_rows,
+    finite,
+    shaped,
+)
 from inverseq.demonstrations import Additive, Demonstrations
 from inverseq.errors import InvalidInput
-from inverseq.task import Task, as_array, as_numbers, as_whole, check_kind, check_range
+from inverseq.task import Task
 
 
 @dataclass(frozen=True)
@@ -154,7 +164,7 @@ def divergence(p: Any, q: Any, weights: Any = None) -> float:
     >>> divergence(np.array([[0.5, 0.5]]), np.array([[1.0, 0.0]]))
     inf
     """
-    p, q = planning.check_rows(p, "p"), planning.check_rows(q, "q")
+    p, q = check_rows(p, "p"), check_rows(q, "q")
     if p.shape != q.shape:
         raise InvalidInput(
             f"`evaluate.divergence` must have two policies of one shape; got {p.shape} and "
@@ -163,9 +173,7 @@ def divergence(p: Any, q: Any, weights: Any = None) -> float:
     with np.errstate(divide="ignore"):
         ratio = np.log(np.where(p > 0, p, 1.0)) - np.log(np.where(p > 0, q, 1.0))
     each = np.where(p > 0, p * np.where(p > 0, ratio, 0.0), 0.0).sum(axis=1)
-    weights = (
-        np.ones(len(p)) if weights is None else planning.shaped(weights, each.shape, "weights")
-    )
+    weights = np.ones(len(p)) if weights is None else shaped(weights, each.shape, "weights")
     if not (np.isfinite(weights) & (weights >= 0)).all() or not weights.any():
         raise InvalidInput("`weights` must be finite, not negative and not all 0.")
     counts = (weights > 0) & p.any(axis=1)
@@ -192,10 +200,10 @@ def reward_correlation(recovered: Any, reward: Any, available: Any = None) -> fl
             f"{recovered.shape} and {reward.shape}."
         )
     if available is not None and recovered.ndim == 2:
-        available = planning.shaped(available, recovered.shape, "available", bool)
+        available = shaped(available, recovered.shape, "available", bool)
         recovered, reward = recovered[available], reward[available]
-    planning.finite(recovered, "recovered")
-    planning.finite(reward, "reward")
+    finite(recovered, "recovered")
+    finite(reward, "reward")
     if not recovered.size or np.ptp(recovered) == 0 or np.ptp(reward) == 0:
         return float("nan")  # rounding in the mean would make up a correlation
     x, y = (z.ravel() / np.abs(z).max() for z in (recovered, reward))
@@ -213,7 +221,7 @@ def log_probabilities(policy: Any, demonstrations: Demonstrations) -> np.ndarray
     >>> log_probabilities(np.array([[1.0, 0.0]]), seen)
     array([  0., -inf])
     """
-    policy, d = planning.check_rows(policy), demonstrations
+    policy, d = check_rows(policy), demonstrations
     check_kind(d, Demonstrations, "demonstrations")
     states = as_numbers(d.states, len(policy), "Demonstrations.states", "len(policy)")
     check_range(d.actions, policy.shape[1], "Demonstrations.actions", "n_actions")
@@ -233,7 +241,7 @@ def likelihood(policy: Any, demonstrations: Demonstrations, available: Any = Non
     hit = policy[d.states].argmax(axis=1) == d.actions
     choice = np.ones(len(d), bool)
     if available is not None:
-        available = planning.shaped(available, policy.shape, "available", bool)
+        available = shaped(available, policy.shape, "available", bool)
         choice = available.sum(axis=1)[d.states] > 1
     weights = d.step_weights
 

@@ -22,10 +22,11 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from inverseq import _linear, equations, planning
+from inverseq._checks import ROW_SUM_TOLERANCE, as_array, check_choice, check_stopping
 from inverseq._progress import track
 from inverseq.errors import InvalidInput, NotConverged, NotIdentified
 from inverseq.shapes import MaskTable, Sparse, Table
-from inverseq.task import ROW_SUM_TOLERANCE, Task, as_array, check_choice
+from inverseq.task import Task
 
 Backup = Literal["max", "soft", "max_of_mean"]
 Solver = Literal["auto", "direct", "bicgstab", "amg", "sweeps", "backward"]
@@ -235,7 +236,7 @@ def check_settings(
         )
     check_choice(backup, get_args(Backup), "backup")
     check_choice(solver, get_args(Solver), "solver")
-    planning.check_stopping(tolerance, max_iterations)
+    check_stopping(tolerance, max_iterations)
 
 
 # -- exact gauges ------------------------------------------------------------------------------

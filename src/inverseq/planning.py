@@ -14,9 +14,18 @@ from typing import Any
 import numpy as np
 
 from inverseq import _linear, equations
+from inverseq._checks import (
+    as_array,
+    as_whole,
+    check_kind,
+    check_rows,
+    check_stopping,
+    finite,
+    shaped,
+)
 from inverseq.errors import InvalidInput, NotConverged
 from inverseq.shapes import MaskTable, Sparse, Table, Vector
-from inverseq.task import ROW_SUM_TOLERANCE, Task, as_array, as_number, as_whole, check_kind
+from inverseq.task import Task
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,52 +294,6 @@ def reward_table(reward: Any, task: Task, name: str = "reward") -> np.ndarray:
     return np.broadcast_to(possible[:, None], (s, a)) if r.ndim == 1 else possible
 
 
-def finite(array: np.ndarray, name: str) -> None:
-    """Raise unless all entries are finite, naming the first that is not."""
-    wrong = np.argwhere(~np.isfinite(array))
-    if wrong.size:
-        where = tuple(wrong[0].tolist())
-        place = f"entry {where}" if len(where) > 1 else f"that of state {where[0]}"
-        raise InvalidInput(f"`{name}` must be finite; {place} is {array[where]}.")
-
-
-def shaped(given: Any, shape: tuple[int, ...], name: str, kind: type = float) -> np.ndarray:
-    """An array of this shape and kind, or the message."""
-    array = as_array(given, name)
-    if array.shape != shape or (kind is bool and array.dtype != bool):
-        what = "be boolean of shape" if kind is bool else "have shape"
-        raise InvalidInput(
-            f"`{name}` must {what} {shape}; it is {array.dtype} of shape {array.shape}."
-        )
-    return array.astype(kind, copy=False)
-
-
-def check_stopping(tolerance: Any, max_iterations: Any = 1) -> None:
-    """Raise unless a loop with these can end, and has a beginning."""
-    if not as_number(tolerance) >= 0:
-        raise InvalidInput(f"`tolerance` must be a number from 0; got {tolerance!r}.")
-    if as_whole(max_iterations) < 1:
-        raise InvalidInput(
-            f"`max_iterations` must be an integer of at least 1; got {max_iterations!r}."
-        )
-
-
-def check_rows(given: Any, name: str = "policy") -> np.ndarray:
-    """A table of floats whose rows are distributions, or all 0 where nothing can be done."""
-    table = as_array(given, name).astype(float)
-    if table.ndim != 2:
-        raise InvalidInput(f"`{name}` must have shape (states, actions); it has {table.shape}.")
-    bad = ~(table >= 0).all(axis=1) | ~(np.abs(table.sum(axis=1) - 1) <= ROW_SUM_TOLERANCE)
-    bad &= table.any(axis=1)
-    if bad.any():
-        s = int(np.flatnonzero(bad)[0])
-        raise InvalidInput(
-            f"`{name}` must hold probabilities that sum to 1 in every state; the row of state {s} "
-            f"is {table[s].tolist()}, with sum {table[s].sum():.10g}. Normalise it."
-        )
-    return table
-
-
 def check_policy(policy: Any, task: Task, name: str = "policy") -> np.ndarray:
     """One distribution over available actions for every state in which something is decided."""
     table, lost = checked_policy(policy, task, name)
@@ -374,7 +337,7 @@ def check_ending(chain: Sparse, task: Task, what: str) -> None:
     """With a discount of 1, raise unless every state reaches an end under this chain."""
     if task.discount < 1:
         return
-    from inverseq.task import Transitions, never_ending
+    from inverseq.transitions import Transitions, never_ending
 
     n = chain.shape[0]
     stuck = never_ending(Transitions(chain, 1), np.ones((n, 1), bool))

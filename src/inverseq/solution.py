@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from inverseq import equations
+from inverseq._checks import as_numbers, check_kind, check_range
 from inverseq.demonstrations import Demonstrations
 from inverseq.errors import DamagedFile, InvalidInput
 from inverseq.io import storage
 from inverseq.shapes import MaskTable, Table
-from inverseq.task import Task, as_numbers, check_kind, check_range
+from inverseq.task import Task
 from inverseq.version import __version__
 
 if TYPE_CHECKING:

@@ -10,18 +10,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from inverseq._checks import (
+    as_array,
+    as_number,
+    as_numbers,
+    as_whole,
+    check_choice,
+    check_row_sums,
+    distribution,
+    state_mask,
+    table_of_states,
+)
 from inverseq.errors import InvalidInput
-from inverseq.shapes import MaskTable, MaskVector, Sparse, States, Table, Vector
+from inverseq.shapes import States
+from inverseq.transitions import Transitions, never_ending
 
 if TYPE_CHECKING:
     from inverseq.demonstrations import Demonstrations
-
-ROW_SUM_TOLERANCE = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,162 +113,6 @@ class Constraint:
     def allows(self, states: States) -> np.ndarray:
         """Which actions keep this constraint: (batch, actions)."""
         return self.excess(states) <= 0
-
-
-class Transitions:
-    """``P(s'|s, a)``, stored sparse: one row per pair ``s * n_actions + a``.
-
-    A row may sum to less than 1: the rest is the probability that the episode ends there, or that
-    nobody knows what follows. Either way nothing that follows counts.
-    """
-
-    def __init__(self, matrix: Sparse, n_actions: int) -> None:
-        """From a (states * actions, states) matrix whose rows have been checked."""
-        self.matrix, self.n_actions = matrix, n_actions
-        self.n_states: int = matrix.shape[1]
-
-    @classmethod
-    def check(cls, given: Any, n_actions: int) -> tuple[Transitions, np.ndarray]:
-        """From what users give: (S, A, S) or A matrices (S, S); one more column is the end.
-
-        Also returns the sums of the rows, (S, A), the column for the end included.
-        """
-        import scipy.sparse as sp
-
-        if isinstance(given, Transitions):
-            if given.n_actions != n_actions:
-                raise InvalidInput(
-                    f"`Task.transitions` must be of the task's {n_actions} actions; the model "
-                    f"given has {given.n_actions}."
-                )
-            return given, np.ones((given.n_states, n_actions))
-        if sp.issparse(given):
-            raise InvalidInput(
-                "`Task.transitions` must be an array (states, actions, states) or a sequence "
-                "of A sparse matrices; one sparse matrix was given. Put it in a list."
-            )
-        several = isinstance(given, list | tuple) or getattr(given, "dtype", "") == "O"
-        if several and any(sp.issparse(block) for block in given):
-            blocks = [sparse_block(block, action) for action, block in enumerate(given)]
-            shapes = {block.shape for block in blocks}
-            if len(blocks) != n_actions or len(shapes) > 1:
-                raise InvalidInput(
-                    f"`Task.transitions` must be one matrix (states, states) per action; "
-                    f"{n_actions} actions, but {len(blocks)} matrices of shapes {sorted(shapes)}."
-                )
-            n_states = blocks[0].shape[0]
-            stacked = interleave(blocks)
-            stacked.sum_duplicates()
-        else:
-            dense = as_array(given, "Task.transitions").astype(float)
-            if dense.ndim != 3 or dense.shape[1] != n_actions:
-                # By far the most frequent slip: one matrix per action, along the first axis.
-                first = dense.ndim == 3 and dense.shape[::2] == (n_actions, dense.shape[1])
-                hint = " Use `np.stack(matrices, axis=1)`." if first else ""
-                raise InvalidInput(
-                    f"`Task.transitions` must have shape (states, actions, states) with "
-                    f"{n_actions} actions; it has shape {dense.shape}.{hint}"
-                )
-            n_states = dense.shape[0]
-            stacked = sp.csr_array(dense.reshape(n_states * n_actions, dense.shape[2]))
-        if n_states == 0 or stacked.shape[1] not in (n_states, n_states + 1):
-            raise InvalidInput(
-                f"`Task.transitions` must lead from states to the same states (one more column may "
-                f"hold the probability of the end); it leads from {n_states} states to "
-                f"{stacked.shape[1]}."
-            )
-        entries = stacked.data
-        if not np.isfinite(entries).all() or (entries.size and entries.min() < 0):
-            worst = int(np.flatnonzero(~(np.isfinite(entries) & (entries >= 0)))[0])
-            row = int(np.searchsorted(stacked.indptr, worst, side="right")) - 1
-            raise InvalidInput(
-                f"`Task.transitions` must hold probabilities; P(s'={stacked.indices[worst]} | "
-                f"s={row // n_actions}, a={row % n_actions}) is {entries[worst]}."
-            )
-        stacked.eliminate_zeros()
-        sums = np.asarray(stacked.sum(axis=1)).reshape(n_states, n_actions)
-        if stacked.shape[1] > n_states:
-            stacked = sp.csr_array(stacked[:, :n_states])
-        return cls(stacked, n_actions), sums
-
-    def expect(self, v: Vector) -> np.ndarray:
-        """``E[v(s') | s, a]`` for every pair, (S, A)."""
-        return np.asarray(self.matrix @ v).reshape(self.n_states, self.n_actions)
-
-    def under(self, policy: Table) -> Sparse:
-        """``P_mu(s'|s)``, the (S, S) model of the chain under a policy."""
-        import scipy.sparse as sp
-
-        a, n = self.n_actions, self.n_states
-        row = self.matrix.indptr.dtype
-        mix = sp.csr_array(
-            (policy.ravel(), np.arange(n * a, dtype=row), np.arange(0, n * a + 1, a, dtype=row)),
-            shape=(n, n * a),
-        )
-        chain = sp.csr_array(mix @ self.matrix)
-        chain.sort_indices()
-        chain.eliminate_zeros()
-        return chain
-
-    def ends(self) -> np.ndarray:
-        """The probability that the episode ends (or is unknown) after each pair, (S, A)."""
-        sums = np.asarray(self.matrix.sum(axis=1)).reshape(self.n_states, self.n_actions)
-        return np.asarray(np.clip(1.0 - sums, 0.0, 1.0))
-
-    def dense(self) -> np.ndarray:
-        """The whole model as an array (S, A, S), for small worlds and tests."""
-        shape = (self.n_states, self.n_actions, self.n_states)
-        return np.asarray(self.matrix.toarray()).reshape(shape)
-
-    def without(self, terminal: MaskVector) -> Transitions:
-        """What counts for values: entering a terminal state ends, and none is left."""
-        import scipy.sparse as sp
-
-        from_states = np.repeat(~terminal, self.n_actions)
-        keep = np.repeat(from_states, np.diff(self.matrix.indptr)) & ~terminal[self.matrix.indices]
-        kept = sp.csr_array(
-            (np.where(keep, self.matrix.data, 0.0), self.matrix.indices, self.matrix.indptr),
-            shape=self.matrix.shape,
-            copy=True,
-        )
-        kept.eliminate_zeros()
-        return Transitions(kept, self.n_actions)
-
-    def __repr__(self) -> str:
-        entries = f"{self.matrix.nnz:,} entries"
-        return f"Transitions({self.n_states} states, {self.n_actions} actions, {entries})"
-
-
-def sparse_block(given: Any, action: int) -> Sparse:
-    """The matrix of one action as CSR."""
-    import scipy.sparse as sp
-
-    name = f"Task.transitions[{action}]"
-    block: Any = given if sp.issparse(given) else as_array(given, name)
-    if block.dtype.kind not in "biuf" or block.ndim != 2:
-        raise InvalidInput(
-            f"`{name}` must be a matrix of numbers (states, states); it is {block.dtype} of shape "
-            f"{block.shape}."
-        )
-    return sp.csr_array(block, dtype=float)
-
-
-def interleave(blocks: Sequence[Sparse]) -> Sparse:
-    """Stack A matrices (S, N) so that row ``s * A + a`` is row ``s`` of matrix ``a``."""
-    import scipy.sparse as sp
-
-    a, (n_states, n_columns) = len(blocks), blocks[0].shape
-    lengths = np.stack([np.diff(block.indptr) for block in blocks], axis=1).ravel()
-    indptr = np.concatenate([[0], np.cumsum(lengths)])
-    indices = np.empty(indptr[-1], dtype=np.int32 if indptr[-1] < 2**31 else np.int64)
-    data = np.empty(indptr[-1])
-    for i, block in enumerate(blocks):
-        # Each stored entry of row s moves by the distance between the old and the new row start.
-        shift = np.repeat(indptr[i:-1:a] - block.indptr[:-1], np.diff(block.indptr))
-        place = shift + np.arange(block.nnz)
-        indices[place], data[place] = block.indices, block.data
-    indptr = indptr.astype(indices.dtype)
-    return sp.csr_array((data, indices, indptr), shape=(n_states * a, n_columns))
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -535,172 +388,3 @@ class Task:
         if self.constraints:
             parts += ["constrained by " + ", ".join(repr(c.name) for c in self.constraints)]
         return f"Task({', '.join(parts)})"
-
-
-def never_ending(transitions: Transitions, available: MaskTable) -> np.ndarray:
-    """From which states no episode can end under the available actions, bool (S,)."""
-    import scipy.sparse as sp
-    from scipy.sparse.csgraph import breadth_first_order
-
-    n = transitions.n_states
-    ends = ((transitions.ends() > ROW_SUM_TOLERANCE) & available).any(axis=1)
-    chain = transitions.under(available.astype(float)).tocoo()
-    # Walk backward from one extra node that stands for the end.
-    source = np.concatenate([chain.col, np.full(int(ends.sum()), n)])
-    target = np.concatenate([chain.row, np.flatnonzero(ends)])
-    backward = sp.csr_array((np.ones(len(source)), (source, target)), shape=(n + 1, n + 1))
-    reached = breadth_first_order(backward, n, return_predecessors=False)
-    stuck = np.ones(n + 1, bool)
-    stuck[reached] = False
-    return stuck[:n]
-
-
-def check_row_sums(
-    sums: np.ndarray, available: np.ndarray | None, terminal: np.ndarray | None
-) -> None:
-    """Raise unless the rows of what can be done sum to 1; those of terminal states may be empty."""
-    wrong = np.abs(sums - 1) > ROW_SUM_TOLERANCE
-    if available is not None:
-        wrong &= available
-    if terminal is not None:
-        wrong &= ~(terminal[:, None] & (sums == 0))
-    if wrong.any():
-        s, a = np.argwhere(wrong)[0]
-        raise InvalidInput(
-            f"`Task.transitions` must have rows that sum to 1; row (state {s}, action {a}) sums to "
-            f"{sums[s, a]:.10g}. Normalise it, or make action {a} unavailable in state {s}."
-        )
-
-
-def check_range(values: np.ndarray, n: int, what: str, owner: str) -> None:
-    """Raise unless all values are integers from 0 to n - 1, naming the first row that is not."""
-    if not values.size:
-        return
-    low, high = int(values.min()), int(values.max())
-    if low < 0 or high >= n:
-        row = int(np.flatnonzero((values < 0) | (values >= n))[0])
-        raise InvalidInput(
-            f"`{what}` must lie from 0 to {n - 1} (`{owner}` is {n}); row {row} is {values[row]}."
-        )
-
-
-def state_mask(given: Any, n_states: int | None, name: str) -> np.ndarray:
-    """A boolean mask over states, from a mask or a list of state numbers."""
-    given = as_array(given, name)
-    if not given.size:
-        given = given.astype(int)  # an empty list has no kind
-    if given.dtype == bool and given.ndim == 1:
-        if n_states is not None and len(given) != n_states:
-            raise InvalidInput(f"`{name}` must have {n_states} entries; it has {len(given)}.")
-        return np.array(given)
-    if given.dtype.kind not in "iu" or given.ndim > 1 or n_states is None:
-        raise InvalidInput(
-            f"`{name}` must be a boolean mask over states, or state numbers where the number of "
-            f"states is known; got {given.dtype} of shape {given.shape}."
-        )
-    numbers = np.atleast_1d(given)
-    check_range(numbers, n_states, name, "Task.n_states")
-    mask = np.zeros(n_states, bool)
-    mask[numbers] = True
-    return mask
-
-
-def distribution(given: Any, n_states: int | None) -> np.ndarray:
-    """A distribution over states, from one or from the number of a state."""
-    given = as_array(given, "Task.initial")
-    if given.ndim == 0 and given.dtype.kind in "iu" and n_states is not None:
-        return state_mask(given, n_states, "Task.initial").astype(float)
-    weights: np.ndarray = given.astype(float)
-    if weights.ndim != 1 or not weights.size or (n_states is not None and len(weights) != n_states):
-        raise InvalidInput(
-            f"`Task.initial` must be a distribution over {n_states} states or the number of one; "
-            f"got shape {weights.shape}."
-        )
-    if not (weights >= 0).all() or abs(weights.sum() - 1) > ROW_SUM_TOLERANCE:
-        raise InvalidInput(
-            f"`Task.initial` must hold probabilities that sum to 1; the sum is "
-            f"{weights.sum():.10g} and the smallest is {weights.min():.6g}."
-        )
-    return weights
-
-
-# -- what was given, in the form that is wanted --------------------------------------------------
-
-
-def as_number(given: Any) -> float:
-    """A number as a float; NaN for what is none, so that it passes no comparison.
-
-    >>> as_number(np.float32(0.5)), as_number("0.5"), as_number(True)
-    (0.5, nan, nan)
-    """
-    if getattr(given, "ndim", None) == 0:
-        given = np.asarray(given).item()
-    if isinstance(given, bool) or not isinstance(given, Real):
-        return float("nan")
-    try:
-        return float(given)
-    except OverflowError:
-        return float("nan")
-
-
-def as_whole(given: Any) -> int:
-    """A whole number that is not negative as an int; -1 for anything else.
-
-    >>> as_whole(3.0), as_whole(1.5), as_whole(True), as_whole(-7)
-    (3, -1, -1, -1)
-    """
-    number = as_number(given)
-    return int(number) if 0 <= number < 2**53 and number == int(number) else -1
-
-
-def as_array(given: Any, name: str) -> np.ndarray:
-    """An array of numbers or truth values, or the message that says what was given instead."""
-    try:
-        array = np.asarray(given)
-    except ValueError as error:
-        raise InvalidInput(
-            f"`{name}` must be an array of numbers, but has rows of different shapes."
-        ) from error
-    if array.dtype.kind not in "biuf":
-        raise InvalidInput(
-            f"`{name}` must be an array of numbers; got {type(given).__name__}, as an array "
-            f"{array.dtype} of shape {array.shape}."
-        )
-    if np.ma.is_masked(given):
-        raise InvalidInput(f"`{name}` must have all its entries; some of them are masked.")
-    return array
-
-
-def as_numbers(given: Any, n: int, what: str, owner: str) -> np.ndarray:
-    """Numbers of some of n states, in an array of one axis."""
-    array = as_array(given, what)
-    if not array.size:
-        array = array.astype(int)  # an empty list has no kind
-    if array.dtype.kind not in "iu" or array.ndim != 1:
-        raise InvalidInput(
-            f"`{what}` must be the numbers of states, a 1-D array of integers; got {array.dtype} "
-            f"of shape {array.shape}."
-        )
-    check_range(array, n, what, owner)
-    return array
-
-
-def table_of_states(given: Any, name: str) -> Any:
-    """What has one entry or row for each state, if it is such a thing rather than numbers."""
-    array = None if given is None or callable(given) else as_array(given, name)
-    if array is None or not array.ndim or not array.size or array.dtype.kind in "iu":
-        return None
-    return array
-
-
-def check_choice(given: Any, options: Sequence[str], name: str) -> None:
-    """Raise unless it is one of these words."""
-    if not isinstance(given, str) or given not in options:
-        words = " or ".join((", ".join(map(repr, options[:-1])), repr(options[-1])))
-        raise InvalidInput(f"`{name}` must be {words}; got {given!r}.")
-
-
-def check_kind(given: Any, kind: type, name: str) -> None:
-    """Raise unless it is one of the library's nouns: arguments are easily swapped."""
-    if not isinstance(given, kind):
-        raise InvalidInput(f"`{name}` must be a `{kind.__name__}`; got {given!r:.60}.")

@@ -21,12 +21,13 @@ from typing import Any
 import numpy as np
 
 from inverseq import gauges, planning
+from inverseq._checks import check_kind
 from inverseq.demonstrations import Additive, Demonstrations, check_possible
 from inverseq.errors import InvalidInput, NoFullSupport
 from inverseq.gauges import Backup, Gauge, Solver, Uniform
 from inverseq.shapes import Table
 from inverseq.solution import Info, Solution, plain
-from inverseq.task import Task, check_kind
+from inverseq.task import Task
 
 
 @dataclass(frozen=True)

@@ -20,12 +20,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from inverseq import equations, planning
+from inverseq._checks import as_number, as_whole, check_kind
 from inverseq._progress import track
 from inverseq._random import generator
 from inverseq.demonstrations import Additive, Counts, Demonstrations, check_possible
 from inverseq.errors import InvalidInput, NotConverged
 from inverseq.solution import Info, Solution, Tables, assumptions, plain
-from inverseq.task import Task, as_number, as_whole, check_kind
+from inverseq.task import Task
 
 LONGEST_RATE_TABLE = 2**22
 """Beyond this many updates of one pair a decaying rate stays where it is."""

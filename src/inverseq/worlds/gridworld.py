@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from inverseq._checks import state_mask
 from inverseq.errors import InvalidInput
-from inverseq.task import Task, state_mask
+from inverseq.task import Task
 from inverseq.worlds.grid import Grid, grid_shape, grid_transitions
 from inverseq.worlds.world import World
 

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from inverseq import planning
+from inverseq._checks import ROW_SUM_TOLERANCE
 from inverseq._random import generator
 from inverseq.demonstrations import Demonstrations
 from inverseq.errors import InvalidInput
 from inverseq.shapes import Integers, Sparse, Table
-from inverseq.task import ROW_SUM_TOLERANCE, Task
+from inverseq.task import Task
 from inverseq.worlds.grid import Grid, grid_transitions, wall_mask
 
 
