@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from benchmarks.measure import Row, best, fresh
 from benchmarks.reference import iavi_sweeps, iavi_sweeps_tuned
-from inverseq import IAVI, worlds
+from inverseq import IAVI, Task, worlds
 
 TOLERANCE = 1e-4
 """The paper's: sweeps end once no reward changes by more."""
@@ -41,26 +43,34 @@ def run() -> list[Row]:
     apart = float(np.abs(exact.reward_table - written[0]).max())
     assert apart < far, f"The reference and IAVI must agree to {far:.1g}; they differ by {apart}."
 
+    def copies() -> list[Task]:
+        # A task keeps its chain and its factors; these have none yet.
+        return [replace(task) for _ in range(CALLS)]
+
     times = best(
         3,
         {
             "written": lambda: iavi_sweeps(model, policy, discount, TOLERANCE),
             "tuned": lambda: iavi_sweeps_tuned(model, policy, discount, TOLERANCE),
             "ours": lambda: ours.solve(policy, task),
-            "exact": lambda: [IAVI().solve(policy, task) for _ in range(CALLS)],
+            "again": lambda: [IAVI().solve(policy, task) for _ in range(CALLS)],
+            "first": lambda: [IAVI().solve(policy, seen_first) for seen_first in copies()],
         },
     )
-    times["exact"] /= CALLS
+    times["again"] /= CALLS
+    times["first"] /= CALLS
     cold = min(fresh(COLD) for _ in range(3))
     sweeps = ours.solve(policy, task).info.iterations
     return [
-        Row("IAVI, warm", times["exact"], note=f"residual {exact.info.residual:.0e}"),
+        Row("IAVI, first on a task", times["first"], note=f"residual {exact.info.residual:.0e}"),
+        Row("IAVI, again on it", times["again"], note="chain and factors were kept"),
         Row("IAVI, first call of a process", cold),
         Row("IAVI, sweeps over the table", times["ours"], note=f"{sweeps} sweeps to 1e-4"),
         Row("paper's sweeps as written", times["written"], note=f"{written[2]} sweeps to 1e-4"),
         Row("paper's sweeps, tuned by hand", times["tuned"], note="constants out of the loop"),
-        Row("as written / IAVI, warm", times["written"] / times["exact"], "×", at_least=2000),
-        Row("tuned by hand / IAVI, warm", times["tuned"] / times["exact"], "×"),
+        Row("as written / IAVI, first", times["written"] / times["first"], "×", at_least=2000),
+        Row("as written / IAVI, again", times["written"] / times["again"], "×", at_least=2000),
+        Row("tuned by hand / IAVI, again", times["tuned"] / times["again"], "×"),
         Row("as written / IAVI, first call", times["written"] / cold, "×"),
         Row("largest difference of rewards", apart, "", at_most=far, note="what sweeps leave"),
     ]

@@ -115,11 +115,12 @@ def test_fused_it_is_the_loop_over_the_equations(given):
         np.testing.assert_allclose(off, off[0], rtol=0, atol=1e-12)
 
 
-def test_the_plain_loop_is_the_algorithm_of_the_paper():
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_plain_loop_is_the_algorithm_of_the_paper(weighted):
     """Algorithms 1 and 3 written out once more, for one step after another."""
-    given = Given(5, weighted=False, masked=False, centred=False)
+    given = Given(5, weighted=weighted, masked=False, centred=False)
     arguments = given.arguments(True)
-    states, actions, follows, _, blocks, block, *_ = arguments
+    states, actions, follows, weights, blocks, block, *_ = arguments
     safe, rates = arguments[14], arguments[15:19]
     gamma, k, t = arguments[19:22]
     rho, q_sh, r, q, q_c = np.zeros((5, S, A))
@@ -127,19 +128,20 @@ def test_the_plain_loop_is_the_algorithm_of_the_paper():
     for start in blocks:
         for i in range(start, min(start + block, len(states))):
             s, a, s_next = states[i], actions[i], follows[i]
-            rho[s, a] += 1
+            w = weights[i] if weighted else 1.0
+            rho[s, a] += w
             updates[s, a] += 1
-            n = min(updates[s, a], 59)
+            rate = [min(1.0, w * table[min(updates[s, a], 59)]) for table in rates]
             log_pi = t * np.log((rho[s] + k) / (rho[s] + k).sum())
             best = max(q[s_next]) if s_next >= 0 else 0.0
-            q_sh[s, a] += rates[0][n] * (gamma * best - q_sh[s, a])
+            q_sh[s, a] += rate[0] * (gamma * best - q_sh[s, a])
             eta = log_pi - q_sh[s]
             goal = eta[a] + sum(r[s, b] - eta[b] for b in range(A) if b != a) / (A - 1)
-            r[s, a] += rates[1][n] * (goal - r[s, a])
-            q[s, a] += rates[2][n] * (r[s, a] + gamma * best - q[s, a])
+            r[s, a] += rate[1] * (goal - r[s, a])
+            q[s, a] += rate[2] * (r[s, a] + gamma * best - q[s, a])
             allowed = [q_c[s_next, b] for b in range(A) if safe[s_next, b]] if s_next >= 0 else [0]
             if allowed:
-                q_c[s, a] += rates[3][n] * (r[s, a] + gamma * max(allowed) - q_c[s, a])
+                q_c[s, a] += rate[3] * (r[s, a] + gamma * max(allowed) - q_c[s, a])
     found = given.after(plain_loop, True)
     expected = {"q_sh": q_sh, "r": r, "q": q, "q_c": q_c, "available": np.ones((S, A), bool)}
     agree(expected, found)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
+import pickle
 import sys
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
+import inverseq as iq
 from inverseq import _linear, planning
 from inverseq.errors import InvalidInput, MissingExtra, NotConverged
+from inverseq.task import Task
 from inverseq.transitions import Transitions
 from inverseq.worlds.grid import Grid, grid_transitions
 
@@ -181,7 +185,7 @@ def test_a_method_that_does_not_exist_is_named():
 
 
 def test_where_the_first_choice_fails_the_next_is_tried(monkeypatch):
-    def fails(system, b, enough):
+    def fails(system, b, enough, kept):
         return np.full_like(b, np.nan), 1
 
     monkeypatch.setitem(_linear.SOLVERS, "direct", fails)
@@ -283,3 +287,34 @@ def test_large_grids_converge_close_to_a_discount_of_1_also_by_iterations(method
     solved = _linear.solve(chain, 0.9999, b, method)
     assert solved.converged
     np.testing.assert_allclose(solved.x, _linear.solve(chain, 0.9999, b).x, atol=1e-5)
+
+
+def test_what_is_kept_of_a_chain_gives_the_same_answers():
+    chain, kept = grid(20), {}
+    first, second = np.arange(400) / 400, np.cos(np.arange(400.0))
+    for b in (first, second, first):
+        fresh = _linear.solve(chain, 0.97, b)
+        again = _linear.solve(chain, 0.97, b, kept=kept)
+        np.testing.assert_array_equal(again.x, fresh.x)
+        assert again.residual == fresh.residual
+    assert set(kept) == {"system", "factor"}
+
+
+def test_a_task_with_kept_factors_travels_to_other_processes():
+    world = iq.worlds.objectworld(size=5, n_objects=4, seed=0)
+    first = iq.IAVI().solve(world.expert(), world.task)
+    assert "factor" in world.task.kept
+    travelled = pickle.loads(pickle.dumps(world.task))
+    assert "factor" not in travelled.kept
+    again = iq.IAVI().solve(world.expert(), travelled)
+    np.testing.assert_array_equal(again.q_table, first.q_table)
+
+
+def test_a_derived_task_keeps_nothing_of_the_old_one():
+    world = iq.worlds.objectworld(size=5, n_objects=4, seed=0)
+    iq.IAVI().solve(world.expert(), world.task)
+    patient = replace(world.task, discount=0.99)
+    expected = iq.IAVI().solve(world.expert(), Task(5, 0.99, transitions=world.task.transitions))
+    np.testing.assert_array_equal(
+        iq.IAVI().solve(world.expert(), patient).q_table, expected.q_table
+    )

@@ -394,6 +394,10 @@ def test_a_constrained_policy_can_be_valued_where_it_acts():
     value = planning.evaluate_policy(policy, world.reward, world.task)
     assert value.tolist() == [-1.75, -1.5, -1.0, -np.inf]
     assert planning.visitation(policy, world.task).tolist() == [1, 0.5, 0.25, 0]
+    with pytest.raises(
+        InvalidInput, match=r"where an episode begins; its row of state 0 is all 0\."
+    ):
+        planning.visitation([[0, 0], [0, 1], [0.5, 0.5], [0, 0]], world.task)
     with pytest.raises(InvalidInput, match=r"action 0 in state 0 may lead to a state whose row is"):
         planning.evaluate_policy([[0.5, 0.5], [0, 1], [0.5, 0.5], [0, 0]], world.reward, world.task)
 

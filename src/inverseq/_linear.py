@@ -26,6 +26,12 @@ LARGEST_DIRECT = 2_000_000
 DIRECT_FRONT = 1_500
 """The widest front that "auto" factorises: a map of 1,000 by 1,000 cells has 1,000; a cube of 50
 cells a side has 1,900 and takes half a minute, where BiCGSTAB takes less than a second."""
+SHORT_COLUMNS = 4_000
+"""Below this many states factors have short columns, which SuperLU handles best one by one."""
+KEPT_STATES = 50_000
+"""The largest model whose factors are worth the memory to stay for the next solve."""
+REFINED = 1e-15
+"""A residual of this, relative to the answer, is as small as rounding lets it be."""
 WELL_CONDITIONED = 0.99
 """Up to this discount "auto" iterates on models beyond `DIRECT_STATES`, and needs no multigrid."""
 LONGEST = 3_000
@@ -46,17 +52,29 @@ class Solved(NamedTuple):
 
 
 def solve(
-    chain: Sparse, discount: float, b: np.ndarray, method: Method = "auto", tolerance: float = 1e-10
+    chain: Sparse,
+    discount: float,
+    b: np.ndarray,
+    method: Method = "auto",
+    tolerance: float = 1e-10,
+    kept: dict[str, Any] | None = None,
 ) -> Solved:
-    """Solve ``(I - discount * P) x = b`` to a residual of ``tolerance * max(1, max|b|)``."""
+    """Solve ``(I - discount * P) x = b`` to a residual of ``tolerance * max(1, max|b|)``.
+
+    ``kept`` is where a caller who will solve for the same chain and discount again lets the system
+    and its factors stay.
+    """
     import scipy.sparse as sp
 
-    system = sp.csr_array(sp.eye_array(chain.shape[0], format="csr") - discount * chain)
+    kept = {} if kept is None else kept
+    if "system" not in kept:
+        kept["system"] = sp.csr_array(sp.eye_array(chain.shape[0], format="csr") - discount * chain)
+    system = kept["system"]
     enough = tolerance * max(1.0, float(np.abs(b).max(initial=0.0)))
     best = None
     for name in choices(chain, discount, method):
         try:
-            x, iterations = SOLVERS[name](system, b, enough)
+            x, iterations = SOLVERS[name](system, b, enough, kept)
         except (RuntimeError, MemoryError):  # singular, or its factors do not fit
             x, iterations = np.zeros_like(b), 0
         if not np.isfinite(x).all():
@@ -107,11 +125,17 @@ def front(chain: Sparse) -> int:
     return int(np.bincount(distance[distance >= 0]).max())
 
 
-def direct(system: Sparse, b: np.ndarray, enough: float) -> tuple[np.ndarray, int]:
-    """Factorise, and refine once: the system is an M-matrix, so no pivoting is needed."""
-    factor = factorise(system)
+def direct(
+    system: Sparse, b: np.ndarray, enough: float, kept: dict[str, Any]
+) -> tuple[np.ndarray, int]:
+    """Factorise, and refine where it is needed: the system is an M-matrix and needs no pivoting."""
+    factor = kept.get("factor") or factorise(system)
+    if system.shape[0] <= KEPT_STATES:
+        kept["factor"] = factor
     x = factor.solve(b)
-    x += factor.solve(b - system @ x)
+    rest = b - system @ x
+    if np.abs(rest).max(initial=0.0) > REFINED * max(1.0, float(np.abs(x).max(initial=0.0))):
+        x += factor.solve(rest)
     return x, 1
 
 
@@ -123,17 +147,21 @@ def factorise(system: Sparse) -> Any:
         system.tocsc(),
         permc_spec="MMD_AT_PLUS_A",
         diag_pivot_thresh=0.0,
-        panel_size=4,  # narrower than the default of 20: these factors have short columns
+        panel_size=1 if system.shape[0] < SHORT_COLUMNS else None,
         options={"SymmetricMode": True},
     )
 
 
-def bicgstab(system: Sparse, b: np.ndarray, enough: float) -> tuple[np.ndarray, int]:
+def bicgstab(
+    system: Sparse, b: np.ndarray, enough: float, kept: dict[str, Any]
+) -> tuple[np.ndarray, int]:
     """BiCGSTAB, restarted from its own answer until the true residual is small enough."""
     return refined(system, b, enough, LONGEST)
 
 
-def amg(system: Sparse, b: np.ndarray, enough: float) -> tuple[np.ndarray, int]:
+def amg(
+    system: Sparse, b: np.ndarray, enough: float, kept: dict[str, Any]
+) -> tuple[np.ndarray, int]:
     """Algebraic multigrid as the preconditioner of BiCGSTAB."""
     try:
         import pyamg

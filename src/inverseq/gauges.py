@@ -248,7 +248,7 @@ def reference(gauge: Gauge, task: Task) -> tuple[np.ndarray, np.ndarray]:
     if isinstance(gauge, Reference):
         g = gauge.earned(len(available))
         return gauge.table(available), g if task.terminal is None else np.where(task.terminal, 0, g)
-    return available / available.sum(axis=1, keepdims=True), np.zeros(len(available))
+    return task.uniform, np.zeros(len(available))
 
 
 def exact(
@@ -266,10 +266,11 @@ def exact(
         h, solved = np.zeros(model.n_states), None
     else:
         mu, g = reference(gauge, task)
-        chain = model.under(mu)
+        own = not isinstance(gauge, Reference)
+        chain, kept = (task.uniform_chain, task.kept) if own else (model.under(mu), None)
         planning.check_ending(chain, task, f"the reference policy of {gauge!r}")
         b = g + (mu * (gamma * beyond - log_pi)).sum(axis=1)
-        solved = _linear.solve(chain, gamma, b, solver, tolerance)
+        solved = _linear.solve(chain, gamma, b, solver, tolerance, kept)
         planning.warn_unless(solved, "IAVI")
         h = solved.x
     q = np.where(available, log_pi + h[:, None], -np.inf)

@@ -26,7 +26,7 @@ from inverseq._checks import (
     table_of_states,
 )
 from inverseq.errors import InvalidInput
-from inverseq.shapes import States
+from inverseq.shapes import Sparse, States
 from inverseq.transitions import Transitions, never_ending
 
 if TYPE_CHECKING:
@@ -329,6 +329,28 @@ class Task:
             )
         model = self.transitions
         return model if self.terminal is None else model.without(self.terminal)
+
+    @cached_property
+    def uniform(self) -> np.ndarray:
+        """The policy that knows nothing, (S, A): uniform over what is available."""
+        available = self.available_table()
+        policy = np.asarray(available / available.sum(axis=1, keepdims=True))
+        policy.flags.writeable = False
+        return policy
+
+    @cached_property
+    def uniform_chain(self) -> Sparse:
+        """``Pbar``: the model as it counts, under the policy that knows nothing, (S, S)."""
+        return self.continuing.under(self.uniform)
+
+    @cached_property
+    def kept(self) -> dict[str, Any]:
+        """Where the system of the uniform chain and its factors stay for the next solve."""
+        return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Factors stay in the process that made them.
+        return {name: value for name, value in self.__dict__.items() if name != "kept"}
 
     def start(self) -> np.ndarray:
         """Where episodes begin: `initial`, or uniform over the states that are not terminal."""

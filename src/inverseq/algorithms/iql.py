@@ -351,7 +351,10 @@ class IQL:
             goal = equations.reward_target(eta, state.r, available)
         missed = np.maximum(np.abs(state.q_sh - shifted), np.abs(state.r - goal))
         missed = np.maximum(missed, np.abs(state.q - (state.r + shifted)))
-        return float(missed[counts.visits > 0].max())
+        seen = counts.visits > 0
+        if task.terminal is not None:
+            seen &= ~task.terminal[:, None]  # nothing is decided there, whatever a log says
+        return float(missed[seen].max(initial=0.0))
 
 
 CIQL = IQL

@@ -102,9 +102,19 @@ def run(settings: Demo) -> Result:
     region = busiest_block(world, seen, settings.block)
     ruled = world.task.constrain(no_entry(world, region))
 
-    available = world.task.available_table()
-    chance = available / available.sum(axis=1, keepdims=True)
-    rows = [walked("uniform policy", chance, None, 0.0, True, world, ruled, region, settings.seed)]
+    rows = [
+        walked(
+            "uniform policy",
+            world.task.uniform,
+            None,
+            0.0,
+            True,
+            world,
+            ruled,
+            region,
+            settings.seed,
+        )
+    ]
     found: dict[str, Solution] = {}
     for method, solution in fits(settings, seen, world.task, ruled):
         found[method] = solution
