@@ -44,7 +44,7 @@ ALLOWED = {
     "planning": ["equations", "_linear", *MODEL, "_progress", *WORDS],
     "gauges": ["equations", "planning", "_linear", *MODEL, "_progress", *WORDS],
     "solution": ["equations", "gauges", *MODEL, "demonstrations", "io", "io.*", "version", *WORDS],
-    "nets": [*WORDS],
+    "nets": ["_checks", *WORDS],
     "training": [*NOUNS, "equations", "nets", "_progress", *WORDS],
     "algorithms": ["algorithms.*"],
     "algorithms.*": [
