@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from typing import TypeVar
 
 PATIENCE = 2.0
@@ -12,7 +12,7 @@ PATIENCE = 2.0
 T = TypeVar("T")
 
 
-def track(items: Sequence[T], what: str, show: bool | None = None) -> Iterator[T]:
+def track(items: Sequence[T], what: str, show: bool | None = None) -> Generator[T]:
     """The items one by one, with a bar on standard error once they take long.
 
     ``show=None`` shows it on a terminal only, ``True`` always and at once, ``False`` never.

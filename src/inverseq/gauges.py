@@ -21,8 +21,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from inverseq import _linear, equations, planning
-from inverseq._checks import ROW_SUM_TOLERANCE, as_array, check_choice, check_stopping
+from inverseq import _linear, equations, likelihood, planning
+from inverseq._checks import ROW_SUM_TOLERANCE, as_array, as_number, check_choice, check_stopping
 from inverseq._progress import track
 from inverseq.errors import InvalidInput, NotConverged, NotIdentified
 from inverseq.shapes import MaskTable, Sparse, Table
@@ -123,6 +123,10 @@ class StateOnly:
 class Features:
     """The reward is linear in features, ``r(s, a) = phi . w``.
 
+    From demonstrations, least squares is only where the search for ``w`` begins: rounds of weighted
+    least squares follow, until the demonstrations are most likely. Pairs that were never visited
+    say nothing, and a prior keeps few demonstrations from saying too much.
+
     >>> import numpy as np
     >>> Features(np.eye(3))
     Features(phi of shape (3, 3))
@@ -130,9 +134,20 @@ class Features:
 
     phi: np.ndarray
     """The features: (S, K) of a state, or (S, A, K) of a pair."""
+    ridge: float | None = None
+    """The strength of the prior on the weights (Gaussian, mean zero, of features scaled to a root
+    mean square of 1), for demonstrations. ``None`` chooses by the likelihood of episodes held out;
+    0 is none."""
+
+    def __post_init__(self) -> None:
+        if self.ridge is not None and not 0 <= as_number(self.ridge) < np.inf:
+            raise InvalidInput(
+                f"`Features.ridge` must be finite and not negative, or None; got {self.ridge!r}."
+            )
 
     def __repr__(self) -> str:
-        return f"Features(phi of shape {np.shape(self.phi)})"
+        ridge = "" if self.ridge is None else f", ridge={self.ridge:g}"
+        return f"Features(phi of shape {np.shape(self.phi)}{ridge})"
 
 
 Gauge: TypeAlias = Uniform | Reference | Zero | StateOnly | Features
@@ -209,17 +224,30 @@ def recover(
         row = given - equations.value(given, available)[:, None]
         shown = np.where(available, row, -np.inf)
         found = found._replace(q=np.where(task.terminal[:, None], shown, found.q))
-    if safe is None:
+    return constrained(found, task, visited, backup == "soft", safe)
+
+
+def constrained(
+    found: Recovery,
+    task: Task,
+    visited: np.ndarray | None,
+    soft: bool,
+    safe: np.ndarray | None = None,
+) -> Recovery:
+    """Go on to plan for the reward among the viable actions, where the task has constraints."""
+    if not task.constraints:
         return found
+    available = task.available_table()
+    safe = planning.viable(task, visited) if safe is None else safe
     if np.array_equal(safe, available):
         return found._replace(safe=safe, q_constrained=found.q)
     # Shaping moves these values along with the reward, and the plan with them. From 0 it would not
     # be so at a discount of 1, where Bellman's equation has more than one solution.
-    if backup == "soft":
+    if soft:
         v = planning.soft_value(found.q, available, task.temperature)
     else:
         v = np.asarray(equations.value(found.q, available))
-    plan = planning.solve(found.reward, task, soft=backup == "soft", safe=safe, start=v)
+    plan = planning.solve(found.reward, task, soft=soft, safe=safe, start=v)
     q = plan.q if task.terminal is None else np.where(task.terminal[:, None], found.q, plan.q)
     converged = found.converged and plan.converged
     return found._replace(safe=safe, q_constrained=q, converged=converged)
@@ -391,7 +419,7 @@ def projected(
 
     model, gamma, available = task.continuing, task.discount, task.available_table()
     n_states, n_actions = available.shape
-    log_pi = np.where(available, log_pi, 0.0)
+    log_pi, seen = np.where(available, log_pi, 0.0), weights
     weights = available.astype(float) if weights is None else np.where(available, weights, 0.0)
     if task.terminal is not None:
         weights = np.where(task.terminal[:, None], 0.0, weights)
@@ -435,12 +463,43 @@ def projected(
             NotIdentified,
             stacklevel=3,
         )
+    rounds = least.rounds
+    if isinstance(gauge, Features) and seen is not None and len(w) <= MOST_FEATURES:
+        w, more = likeliest(seen, log_pi, task, phi, w, gauge.ridge or 0.0, backup)
+        rounds += more
     reward = np.where(available, (phi @ w).reshape(n_states, n_actions), 0.0)
     plan = planning.solve(reward, task.unconstrained(), soft=backup == "soft")
     q = np.where(available, plan.q, -np.inf)
     return Recovery(
-        reward, q, None, None, "least squares", least.rounds, residual, plan.converged, dimensions
+        reward, q, None, None, "least squares", rounds, residual, plan.converged, dimensions
     )
+
+
+MOST_FEATURES = 2_000
+"""Beyond this many the least-squares answer is not refined: its rounds would need dense matrices of
+pairs by features."""
+LONGEST = 50
+"""Rounds of reweighting at most; a dozen suffice."""
+
+
+def likeliest(
+    seen: Table,
+    log_pi: Table,
+    task: Task,
+    phi: Sparse,
+    w: np.ndarray,
+    ridge: float,
+    backup: Backup,
+) -> tuple[np.ndarray, int]:
+    """The weights under which a policy is most likely where it was seen, from a first guess."""
+    available = task.available_table()
+    policy = np.where(available, np.exp(log_pi / task.temperature), 0.0)
+    who = likelihood.Demonstrator(
+        seen.sum(axis=1, keepdims=True) * policy, task, soft=backup == "soft"
+    )
+    dense = phi.toarray().reshape(*available.shape, -1)
+    scale = (dense**2).mean(axis=(0, 1))
+    return likelihood.score(who, dense, w, ridge * scale, LONGEST)
 
 
 class LeastSquares:

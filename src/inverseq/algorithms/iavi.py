@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,11 +23,18 @@ import numpy as np
 from inverseq import gauges, planning
 from inverseq._checks import check_kind
 from inverseq.demonstrations import Additive, Demonstrations, check_possible
-from inverseq.errors import InvalidInput, NoFullSupport
-from inverseq.gauges import Backup, Gauge, Solver, Uniform
+from inverseq.errors import InvalidInput, InverseqWarning, NoFullSupport
+from inverseq.gauges import Backup, Features, Gauge, Solver, Uniform
 from inverseq.shapes import Table
 from inverseq.solution import Info, Solution, plain
 from inverseq.task import Task
+
+RIDGES = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
+"""The priors among which held-out episodes choose."""
+FEWEST_EPISODES = 5
+"""With fewer there is nothing to hold out, and the prior is 1."""
+SPLITS = 3
+"""How often a quarter of the episodes is held out."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +93,26 @@ class IAVI:
             task = task.counted(demonstrations)
         check_possible(demonstrations, task.available_table())
         policy = self.smoothing.policy(counts.visits, task.available_table())
-        return self._recover(policy, task, counts.visits, began, progress)
+        chosen = replace(self, gauge=self._held_out(demonstrations, task))
+        found = chosen._recover(policy, task, counts.visits, began, progress)
+        return replace(found, info=replace(found.info, settings=plain(self)))
+
+    def _held_out(self, demonstrations: Demonstrations, task: Task) -> Gauge:
+        """The gauge, with the prior of its features under which unseen episodes are likeliest."""
+        if not isinstance(self.gauge, Features) or self.gauge.ridge is not None:
+            return self.gauge
+        if demonstrations.n_episodes < FEWEST_EPISODES:
+            return replace(self.gauge, ridge=1.0)
+        free, score = task.unconstrained(), dict.fromkeys(RIDGES, 0.0)
+        with warnings.catch_warnings():
+            # What a part does not identify will be said of the whole.
+            warnings.simplefilter("ignore", InverseqWarning)
+            for seed in range(SPLITS):
+                train, test = demonstrations.split("episode", 0.25, seed=seed)
+                for ridge in RIDGES:
+                    tried = replace(self, gauge=replace(self.gauge, ridge=ridge))
+                    score[ridge] += tried.fit(train, free).score(test)
+        return replace(self.gauge, ridge=max(score, key=lambda ridge: score[ridge]))
 
     def solve(self, policy: Any, task: Task, *, progress: bool | None = None) -> Solution:
         """From a known policy (S, A) and a task with its model."""
