@@ -27,7 +27,6 @@ from inverseq.errors import InvalidInput, NotConverged
 from inverseq.shapes import MaskTable, Sparse, Table, Vector
 from inverseq.task import Task
 
-
 POLISHED = 0.99
 """Beyond this discount a plan ends with one more solve for the value of its policy."""
 

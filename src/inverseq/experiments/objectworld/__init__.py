@@ -1,0 +1,230 @@
+"""The paper's Objectworld experiments, with every method given the same care.
+
+A table of methods on the paper's data set, the number of demonstrations, online learning rates,
+value maps, and what the rewards are worth in other worlds. What the paper leaves open is decided in
+`paper.UNSAID` and said in README.md beside this file.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from inverseq.errors import InvalidInput
+from inverseq.experiments.jobs import done
+from inverseq.experiments.objectworld import studies
+from inverseq.experiments.objectworld.document import document
+from inverseq.experiments.objectworld.methods import EXACT, METHODS
+from inverseq.experiments.objectworld.paper import STEPS, TRAJECTORIES
+from inverseq.report import Run, save_run, write_report
+from inverseq.solution import plain
+
+STUDIES = ("table", "curve", "online", "overview")
+"""What can be left out; the transfer of rewards comes with the table."""
+
+
+class Scale(NamedTuple):
+    """How much is computed."""
+
+    worlds: int
+    """Worlds of the table."""
+    steps: int
+    """Transitions of its data set."""
+    other_discount: int
+    """Worlds of the table with the other discount."""
+    curve_worlds: int
+    trajectories: tuple[int, ...]
+    curve_methods: tuple[str, ...]
+    table_methods: tuple[str, ...]
+    checkpoints: tuple[int, ...]
+    """Steps after which online learners are looked at."""
+    rates: tuple[tuple[float, float, float], ...]
+    """Their learning rates of reward, Q and shifted Q."""
+    numbers: tuple[int, ...]
+    """Numbers of trajectories of the overview."""
+    walls: int
+    """Draws of walls for each world."""
+    tune_worlds: int
+    tune_steps: int
+
+
+RATES = (
+    (1e-4, 1e-4, 1e-4),
+    (1e-3, 1e-3, 1e-3),
+    (1e-2, 1e-2, 1e-2),
+    (1e-1, 1e-1, 1e-1),
+    (1e-3, 1e-2, 1e-2),
+    (1e-2, 1e-3, 1e-3),
+    (1e-2, 1e-2, 1e-1),
+)
+FULL = Scale(
+    worlds=5,
+    steps=STEPS,
+    other_discount=2,
+    curve_worlds=20,
+    trajectories=TRAJECTORIES,
+    curve_methods=(
+        *("IAVI", "IAVI, state gauge", "IAVI, features", "IQL", "BoltzmannMLE", "MaxEnt"),
+        *("Deep MaxEnt, paper's network", "Deep MaxEnt", "behavioural cloning"),
+    ),
+    table_methods=(*EXACT, *METHODS),
+    checkpoints=tuple(8 * round(10**e / 8) for e in (3, 3.5, 4, 4.5, 5, 5.5, 6, 6.25, 6.5)),
+    rates=RATES,
+    numbers=(8, 64, 512, 4096, 32768),
+    walls=3,
+    tune_worlds=5,
+    tune_steps=STEPS,
+)
+QUICK = FULL._replace(
+    worlds=1,
+    steps=170_000,
+    other_discount=0,
+    curve_worlds=2,
+    trajectories=(8, 64, 512),
+    curve_methods=("IAVI", "BoltzmannMLE", "MaxEnt", "Deep MaxEnt", "behavioural cloning"),
+    table_methods=tuple(
+        name
+        for name in (*EXACT, *METHODS)
+        if name not in ("MaxEnt, a feature per state", "Deep MaxEnt, paper's network")
+    ),
+    checkpoints=tuple(8 * round(10**e / 8) for e in (3, 3.5, 4, 4.5, 5)),
+    rates=RATES[1:4],
+    numbers=(8, 512),
+    walls=1,
+    tune_worlds=1,
+    tune_steps=80_000,
+)
+
+WINDS = (0.0, 0.1, 0.6)
+"""Other winds than 0.3, to which rewards are carried."""
+GRIDS = {
+    "MaxEnt": (0.1, 0.03, 0.01, 0.003, 0.001),
+    "Deep MaxEnt": (0.01, 0.003, 0.001, 0.0003),
+    "IQL": (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001),
+}
+"""The learning rates that the appendix searched, and where in their range the paper's lies."""
+
+
+@dataclass(frozen=True)
+class Objectworld:
+    """The paper's Objectworld section and its appendix: table, figures, and what they leave out."""
+
+    quick: bool = False
+    """Less of everything, by the same code, in under a minute."""
+    tune: bool = False
+    """Also search the appendix's grids of learning rates."""
+    only: tuple[str, ...] = ()
+    """Only these of table, curve, online and overview."""
+    size: int = 32
+    """The world is a grid of size x size cells."""
+    objects: int = 50
+    """How many objects lie on it."""
+    discount: float = 0.9
+    """How much less a reward is worth one step later; the paper does not say."""
+    seed: int = 0
+    """The first world; the others follow."""
+    workers: int | None = None
+    """How many processes work at a time; as many as there are cores where not given."""
+    out: Path = Path("runs/objectworld")
+    """The folder for results and report."""
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.only if name not in STUDIES]
+        if unknown:
+            raise InvalidInput(f"`only` must name some of {STUDIES}; got {unknown[0]!r}.")
+        if self.workers is not None and self.workers < 0:
+            raise InvalidInput(f"`workers` must not be negative; got {self.workers}.")
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What came out."""
+
+    rows: Sequence[dict[str, Any]]
+    report: Path
+    folder: Path
+    seconds: float
+
+
+def run(settings: Objectworld, *, progress: bool | None = None) -> Result:
+    """Compute what is not there yet, save everything, write the report."""
+    began = time.perf_counter()
+    scale = QUICK if settings.quick else FULL
+    world = {"size": settings.size, "objects": settings.objects, "discount": settings.discount}
+    wanted = settings.only or STUDIES
+    workers = (os.cpu_count() or 1) if settings.workers is None else settings.workers
+    kept = settings.out / "jobs.jsonl"
+    rows: list[dict[str, Any]] = []
+    maps: dict[str, Any] = {}
+
+    def worlds(n: int) -> range:
+        return range(settings.seed, settings.seed + n)
+
+    if "table" in wanted:
+        common = {
+            "steps": scale.steps, "methods": scale.table_methods, "winds": WINDS,
+            "walls": list(range(scale.walls)), "own_policy": ["MaxEnt", "Deep MaxEnt"],
+            "regauged": ["IAVI", "IQL"],
+        }  # fmt: skip
+        jobs = [
+            {**world, **common, "world": w, "maps": w == settings.seed}
+            for w in worlds(scale.worlds)
+        ]
+        jobs += [
+            {**world, **common, "discount": 0.99, "world": w, "maps": False}
+            for w in worlds(scale.other_discount)
+        ]
+        # One at a time: their seconds are to be read.
+        for result in done(
+            studies.table, jobs, kept, min(workers, 1), "Objectworld: table", progress
+        ):
+            rows += result["rows"]
+            maps["table"] = maps.get("table") or result["maps"]
+    if "curve" in wanted:
+        jobs = [
+            {**world, "world": w, "trajectories": n, "most": max(scale.trajectories),
+             "methods": scale.curve_methods}
+            for w in worlds(scale.curve_worlds) for n in scale.trajectories
+        ]  # fmt: skip
+        for result in done(
+            studies.curve, jobs, kept, workers, "Objectworld: demonstrations", progress
+        ):
+            rows += result
+    if "online" in wanted:
+        named = [(", ".join(f"{rate:g}" for rate in rates), rates) for rates in scale.rates]
+        jobs = [
+            {**world, "world": settings.seed, "checkpoints": scale.checkpoints, "name": name,
+             "rates": rates}
+            for name, rates in [*named, ("decaying (ours)", None)]
+        ]  # fmt: skip
+        for result in done(studies.online, jobs, kept, workers, "Objectworld: online", progress):
+            rows += result
+    if "overview" in wanted:
+        jobs = [
+            {**world, "world": settings.seed, "numbers": scale.numbers, "most": max(scale.numbers),
+             "methods": ["IAVI", "IQL", "BoltzmannMLE"]}
+        ]  # fmt: skip
+        found = done(studies.overview, jobs, kept, min(workers, 1), "Objectworld: maps", progress)
+        maps["overview"] = found[0]["maps"]
+    if settings.tune:
+        jobs = [
+            {**world, "world": w, "trajectories": scale.tune_steps // 8, "method": method,
+             "rate": rate, "epochs": 24}
+            for method, grid in GRIDS.items() for rate in grid for w in worlds(scale.tune_worlds)
+        ]  # fmt: skip
+        for result in done(studies.tune, jobs, kept, workers, "Objectworld: rates", progress):
+            rows += result
+
+    seconds = time.perf_counter() - began
+    flags = "".join(f" --{name}" for name in ("quick", "tune") if getattr(settings, name))
+    said = document(rows, maps, (settings.size, settings.size), settings.quick)
+    saved = Run(
+        "objectworld", said, rows, settings=plain(settings), seconds=seconds, seed=settings.seed,
+        command=f"inverseq reproduce objectworld{flags}",
+    )  # fmt: skip
+    save_run(settings.out, saved)
+    return Result(rows, write_report(settings.out), settings.out, seconds)

@@ -1,0 +1,217 @@
+"""What is computed for one world: a job each, from plain data to rows of results."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from inverseq import evaluate, planning
+from inverseq.algorithms import IQL, Decay, DeepMaxEnt, MaxEnt
+from inverseq.demonstrations import Demonstrations
+from inverseq.errors import InverseqError, InverseqWarning
+from inverseq.experiments.objectworld.methods import EXACT, METHODS, Method, measured, state_reward
+from inverseq.experiments.objectworld.methods import policy as policy_of
+from inverseq.experiments.objectworld.paper import LENGTH
+from inverseq.solution import Solution
+from inverseq.worlds import World, objectworld
+
+Row = dict[str, Any]
+
+
+def make(job: dict[str, Any]) -> World:
+    """The world of a job."""
+    return objectworld(job["size"], job["objects"], discount=job["discount"], seed=job["world"])
+
+
+def demonstrations(world: World, job: dict[str, Any], trajectories: int) -> Demonstrations:
+    """Trajectories of the expert; those of a smaller number are the first of a larger one's."""
+    most = max(trajectories, job.get("most", 0))
+    seen = world.demonstrations(most, LENGTH, seed=job["world"])
+    return (
+        seen if most == trajectories else seen.select(np.arange(len(seen)) < trajectories * LENGTH)
+    )
+
+
+def fitted(method: Method, world: World, seen: Demonstrations, seed: int) -> Solution:
+    """A solution; that it did not converge is said in its row."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InverseqWarning)
+        return method.fit(world, seen, seed)
+
+
+def row(job: dict[str, Any], experiment: str, method: str, **values: Any) -> Row:
+    """A result with the names that every row has; None where one does not apply."""
+    return {
+        "experiment": experiment, "method": method, "world": job["world"], "trajectories": None,
+        "evd": None, "evd_squared": None, "reward_correlation": None, "seconds": None,
+        "iterations": None, "converged": None, "discount": job["discount"], **values,
+    }  # fmt: skip
+
+
+# -- 1 and 5: the table, its maps, and what the rewards are worth elsewhere ---------------------
+
+
+def table(job: dict[str, Any]) -> dict[str, Any]:
+    """All methods on the paper's data set, and their rewards carried to other worlds."""
+    world = make(job)
+    trajectories = job["steps"] // LENGTH
+    seen = demonstrations(world, job, trajectories)
+    rows, maps = [], {}
+    elsewhere = others(world, job)
+    for name, change, other in elsewhere:
+        for reference, followed in references(world, other).items():
+            value = evaluate.expected_return(followed, world.reward, other.task)
+            rows.append(row(job, "transfer", reference, change=name, draw=change, value=value))
+    for name in job["methods"]:
+        method = (EXACT | METHODS)[name]
+        given = None if name in EXACT else trajectories
+        found = fitted(method, world, seen, job["world"])
+        rows.append(row(job, "table", name, trajectories=given, **measured(method, found, world)))
+        if name in job["own_policy"]:
+            own = evaluate.value_difference(found.policy_table, world.reward, world.task)
+            rows.append(
+                row(job, "table", f"{name}, own policy", trajectories=given, evd=own.evd,
+                    evd_squared=own.evd_squared, evd_absolute=own.evd_absolute)
+            )  # fmt: skip
+        rows += transferred(job, name, found.reward_table, world, elsewhere, given)
+        if name in job["regauged"]:
+            in_state_gauge = state_reward(method, found, world)
+            rows += transferred(
+                job, f"{name}, state gauge", in_state_gauge, world, elsewhere, given
+            )
+        if job["maps"]:
+            followed = policy_of(method, found, world)
+            maps[name] = {
+                "value": planning.evaluate_policy(followed, world.reward, world.task).tolist(),
+                "reward": state_reward(method, found, world).tolist(),
+            }
+    if job["maps"]:
+        maps["truth"] = {
+            "value": planning.evaluate_policy(world.expert(), world.reward, world.task).tolist(),
+            "reward": world.reward.tolist(),
+        }
+    return {"rows": rows, "maps": maps}
+
+
+def others(world: World, job: dict[str, Any]) -> list[tuple[str, int, World]]:
+    """Worlds with the same reward and other dynamics."""
+    walled = [("15 % walls", seed, world.changed(walls=0.15, seed=seed)) for seed in job["walls"]]
+    windy = [(f"wind {wind:g}", 0, world.changed(wind=wind)) for wind in job["winds"]]
+    return [("as it was", 0, world), *walled, *windy]
+
+
+def references(world: World, other: World) -> dict[str, np.ndarray]:
+    """What the returns of rewards are held to: policies on the other world."""
+    best = planning.solve(world.reward, other.task).greedy
+    old = planning.solve(world.reward, world.task).greedy
+    return {
+        "true reward": evaluate.one_hot(best, other.task.n_actions),
+        "old policy kept": evaluate.one_hot(old, other.task.n_actions),
+        "uniform policy": other.task.uniform,
+    }
+
+
+def transferred(
+    job: dict[str, Any],
+    name: str,
+    reward: np.ndarray,
+    world: World,
+    elsewhere: list[tuple[str, int, World]],
+    trajectories: int | None,
+) -> list[Row]:
+    """The returns of the greedy policy for a reward in other worlds."""
+    return [
+        row(job, "transfer", name, trajectories=trajectories, change=change, draw=draw,
+            value=evaluate.transfer_return(reward, world.reward, other.task))
+        for change, draw, other in elsewhere
+    ]  # fmt: skip
+
+
+# -- 2: the number of demonstrations ------------------------------------------------------------
+
+
+def curve(job: dict[str, Any]) -> list[Row]:
+    """All methods on one number of trajectories."""
+    world = make(job)
+    seen = demonstrations(world, job, job["trajectories"])
+    rows = []
+    for name in job["methods"]:
+        found = fitted(METHODS[name], world, seen, job["world"])
+        values = measured(METHODS[name], found, world)
+        rows.append(row(job, "curve", name, trajectories=job["trajectories"], **values))
+    return rows
+
+
+# -- 3: learning rates of online IQL ------------------------------------------------------------
+
+
+def online(job: dict[str, Any]) -> list[Row]:
+    """IQL along a stream, with one triple of learning rates: how it does after so many steps."""
+    world = make(job)
+    expert = world.expert()
+    reward, q, shifted = job["rates"] or (Decay(),) * 3
+    iql = IQL(lr_reward=reward, lr_q=q, lr_shifted=shifted)
+    found, rows, before = None, [], 0
+    for block, steps in enumerate(job["checkpoints"]):
+        # Each stretch of the stream is new; all triples see the same one.
+        stretch = world.demonstrations(
+            (steps - before) // LENGTH, LENGTH, seed=10_000 * (job["world"] + 1) + block
+        )
+        before = steps
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):
+                found = iql.partial_fit(stretch, world.task, found)
+                difference = evaluate.value_difference(found.policy_table, world.reward, world.task)
+                apart = evaluate.divergence(expert, found.policy_table)
+        except InverseqError:
+            break  # it diverged; there is nothing to show from here on
+        rows.append(
+            row(job, "online", job["name"], trajectories=steps // LENGTH, steps=steps,
+                evd=difference.evd, evd_squared=difference.evd_squared, divergence=apart)
+        )  # fmt: skip
+    return rows
+
+
+# -- 4: value maps for increasing numbers of trajectories ---------------------------------------
+
+
+def overview(job: dict[str, Any]) -> dict[str, Any]:
+    """The values that learned policies have under the true reward, as maps."""
+    world = make(job)
+    maps = {}
+    for trajectories in job["numbers"]:
+        seen = demonstrations(world, job, trajectories)
+        for name in job["methods"]:
+            found = fitted(METHODS[name], world, seen, job["world"])
+            followed = policy_of(METHODS[name], found, world)
+            value = planning.evaluate_policy(followed, world.reward, world.task)
+            maps[f"{name}/{trajectories}"] = value.tolist()
+    truth = planning.evaluate_policy(world.expert(), world.reward, world.task)
+    return {"maps": {**maps, "truth": truth.tolist()}}
+
+
+# -- the appendix's grids of learning rates -----------------------------------------------------
+
+
+def tune(job: dict[str, Any]) -> list[Row]:
+    """One method with one learning rate."""
+    world = make(job)
+    seen = demonstrations(world, job, job["trajectories"])
+    rate = job["rate"]
+    tuned = {
+        "MaxEnt": lambda: MaxEnt(world.features, learning_rate=rate).fit(seen, world.task),
+        "Deep MaxEnt": lambda: DeepMaxEnt.paper(world.features, learning_rate=rate).fit(
+            seen, world.task, seed=job["world"]
+        ),
+        "IQL": lambda: IQL(lr_reward=rate, lr_q=rate, lr_shifted=rate, epochs=job["epochs"]).fit(
+            seen, world.task, seed=job["world"]
+        ),
+    }
+    name = job["method"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InverseqWarning)
+        found = tuned[name]()
+    values = measured(METHODS[name], found, world)
+    return [row(job, "tune", name, trajectories=job["trajectories"], rate=rate, **values)]
