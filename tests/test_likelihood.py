@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_worlds import worlds
 
 import inverseq as iq
 from inverseq import likelihood, planning
 from inverseq.errors import InvalidInput
 from inverseq.likelihood import Demonstrator
+from random_worlds import worlds
 
 MODERATE = st.sampled_from([0.0, 0.3, 0.5, 0.9, 0.95])
 
@@ -41,8 +41,10 @@ def test_values_move_as_their_sensitivity_says(world, soft):
     here = who.at(reward)
     moved = who.sensitivity(direction[:, :, None], here.policy)[:, :, 0]
     step = 1e-6
-    ahead, behind = (who.at(reward + d * direction).q for d in (step, -step))
-    measured = np.where(world.available, (ahead - behind) / (2 * step), 0.0)
+    ahead, behind = (
+        np.where(world.available, who.at(reward + d * direction).q, 0.0) for d in (step, -step)
+    )
+    measured = (ahead - behind) / (2 * step)
     expected = np.where(world.available, moved, 0.0)
     scale = max(1.0, 1 / world.task.temperature) / (1 - world.task.discount) ** 2
     np.testing.assert_allclose(measured, expected, rtol=0, atol=1e-6 * scale)

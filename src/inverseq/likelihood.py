@@ -113,7 +113,14 @@ class Demonstrator:
             plan = planning.solve(r, self.task, soft=self.soft, start=self.v)
             self.v, self.chosen = plan.v, plan.greedy
             self._factorise(self._follows(plan.policy))
-            return plan.q
+            if not self.soft:
+                return plan.q
+            # The factors are there: a step of Newton's takes the values to the last digit.
+            q = equations.action_value_target(r, self.task.discount, 0, self.model.expect(plan.v))
+            best = planning.soft_value(q, self.available, self.task.temperature)
+            v = plan.v + self.factor.solve(np.where(self.decides[:, 0], best, 0.0) - plan.v)
+            q = equations.action_value_target(r, self.task.discount, 0, self.model.expect(v))
+            return np.asarray(np.where(self.available, q, -np.inf))
         # Howard's policy iteration: exact, and most rewards keep the policy of the last one.
         rows = np.arange(len(r))
         if self.chosen is None:
