@@ -112,7 +112,8 @@ class StateOnly:
     """The reward depends on the state alone, ``r(s, a) = r(s)``; it is centred to mean zero.
 
     For a policy that is Boltzmann over the optimal values of such a reward this is the true reward,
-    up to what ``info.unidentified_dimensions`` counts (as a rule one: a constant).
+    up to what ``info.unidentified_dimensions`` counts (as a rule one: a constant, unless episodes
+    end with another probability in one state than in another).
 
     >>> StateOnly()
     StateOnly()
@@ -410,28 +411,43 @@ def projected(
     used = np.flatnonzero(size > 0)
     scaled = sp.csr_array(scaled[:, used].multiply(1 / size[used]))
     least = LeastSquares(scaled)
-    kernel = least.kernel()
+    dimensions = least.unidentified()
     z = np.zeros(rows.shape[1])
     z[used] = least.solve(root * goal) / size[used]
     w = z[n_states:]
 
     missed = root * (rows @ z - goal)
     residual = float(np.sqrt((missed**2).sum() / (root**2).sum()))
-    dimensions = kernel.shape[1]
-    directions = np.zeros((rows.shape[1], dimensions))
-    directions[used] = kernel / size[used, None]
-    shift = constant_direction(directions[:n_states], directions[n_states:], used, n_states)
-    if shift is not None and isinstance(gauge, StateOnly):
-        known = used[used >= n_states] - n_states
+    # What raising every potential by 1 does to the rewards, and the weights that do the same.
+    raised = rows[:, :n_states] @ np.ones(n_states)
+    states = used < n_states
+    shift = np.zeros(len(w))
+    shift[used[~states] - n_states] = (
+        LeastSquares(scaled[:, ~states]).solve(-root * raised) / size[used[~states]]
+    )
+    direction = np.concatenate([np.ones(n_states), shift])[used] * size[used]
+    constant = least.maps_to_zero(direction)
+    if constant and isinstance(gauge, StateOnly):
+        known = used[~states] - n_states
         # A constant, where all states go on with the same probability; 0 where nothing is
         # discounted and no known state ends.
         mean = shift[known].mean()
         w -= shift * (w[known].mean() / mean if mean > 1e-8 else 0.0)
-    if dimensions > (shift is not None):
+    if dimensions > constant:
         warnings.warn(
             f"The reward in the gauge {gauge!r} is not identified: {dimensions} directions of it "
             f"leave the policy unchanged, and the one returned is any of them. Add an anchor with "
             f"`Reference`, or fewer features.",
+            NotIdentified,
+            stacklevel=3,
+        )
+    elif constant and np.ptp(raised[root > 0]) > 2 * ROW_SUM_TOLERANCE:
+        warnings.warn(
+            f"The reward in the gauge {gauge!r} is not identified up to a constant: episodes end "
+            f"with another probability in one state than in another, so that any multiple of 1 "
+            f"minus the discounted probability of going on ({raised[root > 0].min():.3g} to "
+            f"{raised[root > 0].max():.3g}) can be added to the rewards of the states and leave "
+            f"the policy unchanged. Add an anchor with `Reference`.",
             NotIdentified,
             stacklevel=3,
         )
@@ -444,7 +460,7 @@ def projected(
 
 
 class LeastSquares:
-    """Sparse least squares whose matrix may have a kernel: the smallest solution, and the kernel.
+    """Sparse least squares whose matrix, of columns of length 1, may map directions to zero.
 
     The normal equations are damped a little, factorised once, and refined on the true residual
     until the damping no longer shows: what is determined converges at a rate of damping to squared
@@ -452,46 +468,43 @@ class LeastSquares:
     """
 
     damping = 1e-9
+    negligible = 4.6e-8
+    """The square of a singular value below which nothing is determined."""
 
     def __init__(self, matrix: Sparse) -> None:
         import scipy.sparse as sp
 
         self.matrix, self.rounds = matrix, 0
         self.transposed = sp.csr_array(matrix.T)
-        n = matrix.shape[1]
-        self.factor = _linear.factorise(
-            sp.csr_array(self.transposed @ matrix + self.damping * sp.eye_array(n))
-        )
+        self.normal = sp.csr_array(self.transposed @ matrix)
+
+    def shifted(self, shift: float) -> Any:
+        """The factors of the normal matrix with a number added to its diagonal."""
+        import scipy.sparse as sp
+
+        return _linear.factorise(self.normal + shift * sp.eye_array(self.normal.shape[0]))
 
     def solve(self, goal: np.ndarray, rounds: int = 60) -> np.ndarray:
         """The least-squares solution."""
-        z = np.zeros(self.matrix.shape[1])
+        z, factor = np.zeros(self.matrix.shape[1]), self.shifted(self.damping)
         for self.rounds in range(1, rounds + 1):
-            change = self.factor.solve(self.transposed @ (goal - self.matrix @ z))
+            change = factor.solve(self.transposed @ (goal - self.matrix @ z))
             z += change
-            if np.abs(change).max() <= 1e-13 * np.abs(z).max():
+            if np.abs(change).max(initial=0) <= 1e-13 * np.abs(z).max(initial=0):
                 break
         return z
 
-    def kernel(self) -> np.ndarray:
-        """An orthonormal basis of what the matrix maps to zero, as columns.
+    def unidentified(self) -> int:
+        """How many directions the matrix maps to zero, without finding any of them.
 
-        Random vectors are damped out except along the kernel; there are as many directions as
-        vectors that survive, and more vectors are tried until some do not.
+        Factors that pivot on the diagonal have as many negative pivots as the matrix has negative
+        eigenvalues (Sylvester), which are those that the shift has moved below 0.
         """
-        n = self.matrix.shape[1]
-        rng = np.random.default_rng(0)
-        probes = 8
-        while True:
-            block = np.linalg.qr(rng.standard_normal((n, min(probes, n))))[0]
-            for _ in range(3):
-                block = self.damping * self.factor.solve(block)
-            left, strength, _ = np.linalg.svd(block, full_matrices=False)
-            # A probe keeps about sqrt(dim / n) of its length; everything else loses many orders.
-            dimensions = int((strength > 1e-5).sum())
-            if dimensions < probes or probes >= n:
-                return left[:, :dimensions]
-            probes *= 4
+        return int((self.shifted(-self.negligible).U.diagonal() < 0).sum())
+
+    def maps_to_zero(self, z: np.ndarray) -> bool:
+        """Whether a direction is one of those."""
+        return bool(((self.matrix @ z) ** 2).sum() <= self.negligible * (z**2).sum())
 
 
 def feature_matrix(gauge: Gauge, n_states: int, n_actions: int) -> Sparse:
@@ -517,17 +530,3 @@ def feature_matrix(gauge: Gauge, n_states: int, n_actions: int) -> Sparse:
     if phi.ndim == 3:
         return sp.csr_array(phi.reshape(n_states * n_actions, -1))
     return sp.kron(sp.csr_array(phi), each_action, format="csr")
-
-
-def constant_direction(
-    potentials: np.ndarray, rewards: np.ndarray, used: np.ndarray, n_states: int
-) -> np.ndarray | None:
-    """The direction of the kernel that shifts every potential alike, if there is one."""
-    if not potentials.shape[1]:
-        return None
-    states = used[used < n_states]
-    ones = np.ones(len(states))
-    mix, *_ = np.linalg.lstsq(potentials[states], ones, rcond=None)
-    if np.abs(potentials[states] @ mix - ones).max() > 1e-5:
-        return None
-    return np.asarray(rewards @ mix)
