@@ -15,7 +15,6 @@ reward of a given family; only these can be carried to other dynamics or another
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
@@ -205,10 +204,8 @@ def recover(
                 f"problem; got {solver!r}."
             )
         found = projected(log_pi, task, gauge, backup, weights)
-    if task.terminal is not None and isinstance(gauge, EXACT):
-        # Values of 0 that still show the policy as it was given.
-        row = given - equations.value(given, available)[:, None]
-        shown = np.where(available, row, -np.inf)
+    if task.terminal is not None:
+        shown = planning.worth_nothing(given, available, task.temperature, backup == "soft")
         found = found._replace(q=np.where(task.terminal[:, None], shown, found.q))
     if safe is None:
         return found
@@ -216,10 +213,7 @@ def recover(
         return found._replace(safe=safe, q_constrained=found.q)
     # Shaping moves these values along with the reward, and the plan with them. From 0 it would not
     # be so at a discount of 1, where Bellman's equation has more than one solution.
-    if backup == "soft":
-        v = planning.soft_value(found.q, available, task.temperature)
-    else:
-        v = np.asarray(equations.value(found.q, available))
+    v = planning.state_value(found.q, available, task.temperature, backup == "soft")
     plan = planning.solve(found.reward, task, soft=backup == "soft", safe=safe, start=v)
     q = plan.q if task.terminal is None else np.where(task.terminal[:, None], found.q, plan.q)
     converged = found.converged and plan.converged
@@ -287,10 +281,9 @@ def exact(
 def follow(q: Table, task: Task, backup: Backup) -> np.ndarray:
     """What follows each pair, (S, A): the expected value of the next state, under a backup."""
     model, available = task.continuing, task.available_table()
-    if backup == "max":
-        return model.expect(np.asarray(equations.value(q, available)))
-    if backup == "soft":
-        return model.expect(planning.soft_value(q, available, task.temperature))
+    if backup != "max_of_mean":
+        v = planning.state_value(q, available, task.temperature, backup == "soft")
+        return model.expect(v)
     each = [model.expect(column) for column in np.ascontiguousarray(q.T)]
     return np.asarray(np.max(each, axis=0))
 
@@ -369,9 +362,9 @@ def backward(log_pi: Table, task: Task, gauge: Gauge, backup: Backup) -> Recover
         reward[level], q[level] = step(
             log_pi[level], shifted, mu[level], g[level], available[level]
         )
-        best: Callable[..., Any] = planning.soft_value if backup == "soft" else equations.value
-        extra = (task.temperature,) if backup == "soft" else ()
-        v[level] = best(q[level], available[level], *extra)
+        v[level] = planning.state_value(
+            q[level], available[level], task.temperature, backup == "soft"
+        )
     after, _ = step(log_pi, task.discount * model.expect(v), mu, g, available)
     residual = float(np.abs(after - reward).max())
     q = np.where(available, q, -np.inf)
