@@ -32,6 +32,7 @@ def test_help_names_every_command_and_says_what_the_program_is_for(capsys):
     assert end.value.code == 0
     assert "demonstrations" in said
     assert all(name in said for name in cli.COMMANDS)
+    assert "--version" in said
 
 
 def test_help_of_a_command_explains_every_option(capsys):
@@ -88,6 +89,9 @@ def test_same_seed_same_results_but_for_the_time(tmp_path, capsys):
         (["--discount", "1"], "`Task.discount` may be 1 only where"),
         (["--epochs", "0"], "`IQL.epochs` must be an integer of at least 1; got 0"),
         (["--seed", "-1"], "-1"),
+        (["--episodes", "1000000000000"], "at most 100,000,000 steps"),
+        (["--length", "100000000000"], "400 times 100,000,000,000. Make fewer or shorter ones"),
+        (["--size", "10000000"], "got 10,000,000 × 10,000,000. Make the grid smaller."),
     ],
 )
 def test_bad_input_is_one_clear_sentence_and_exit_code_2(tmp_path, capsys, arguments, message):
@@ -98,6 +102,31 @@ def test_bad_input_is_one_clear_sentence_and_exit_code_2(tmp_path, capsys, argum
     assert message in said.err
     assert "Traceback" not in said.err
     assert not (tmp_path / "out").exists()
+
+
+def test_what_does_not_fit_into_memory_is_one_clear_sentence_and_exit_code_2(
+    tmp_path, capsys, monkeypatch
+):
+    def too_large(*_):
+        raise MemoryError("Unable to allocate 7 TiB")
+
+    monkeypatch.setattr(inverseq.IQL, "_pass", too_large)
+    assert cli.main([*SMALL, "--out", str(tmp_path / "out")]) == 2
+    said = "inverseq: this does not fit into memory (Unable to allocate 7 TiB); ask for less.\n"
+    assert capsys.readouterr().err == said
+
+
+def test_a_file_in_the_place_of_the_results_is_refused_before_the_work(
+    tmp_path, capsys, monkeypatch
+):
+    def too_late(*_, **__):
+        raise AssertionError
+
+    monkeypatch.setattr(inverseq.IAVI, "fit", too_late)
+    (tmp_path / "file").write_text("not a folder")
+    for out in (tmp_path / "file", tmp_path / "file" / "deep" / "out"):
+        assert cli.main([*SMALL, "--out", str(out)]) == 2
+        assert f"`out` must be a folder; {tmp_path / 'file'} is a file" in capsys.readouterr().err
 
 
 def test_an_unknown_option_or_command_is_refused_with_exit_code_2():

@@ -254,6 +254,29 @@ def test_what_an_unavailable_action_does_is_not_looked_at():
     assert task(transitions=model, available=everything, terminal=[1]).available.all()
 
 
+def test_on_a_stream_a_discount_of_one_needs_an_end_that_is_known():
+    with pytest.raises(InvalidInput, match=r"it is 1, and the task has neither transitions nor"):
+        IQL().partial_fit(SEEN, unknown(discount=1, n_states=3))
+    found = IQL().partial_fit(SEEN, unknown(discount=1, n_states=3, terminal=[2]))
+    assert np.isfinite(found.q_table).all()
+
+
+def test_a_model_that_is_used_again_is_looked_at_again():
+    shut = np.array([[True, True], [False, True], [True, True]])
+    for value, sum_ in ((4.0, 4), (1.1, 1.1)):
+        model = task(transitions=changed(MODEL, (1, 0, 1), value), available=shut).transitions
+        assert task(transitions=model, available=shut).constrain().n_states == 3
+        with pytest.raises(InvalidInput, match=rf"row \(state 1, action 0\) sums to {sum_}\."):
+            task(transitions=model)
+    negative = iq.transitions.Transitions(sp.csr_array(-MODEL.reshape(6, 3)), 2)
+    with pytest.raises(InvalidInput, match=r"P\(s'=0 \| s=0, a=0\) is -1\.0"):
+        task(transitions=negative)
+    ended = {"transitions": changed(MODEL, (1, 0, 1), 4.0), "terminal": [1]}
+    assert task(**ended, available=shut).constrain().n_states == 3  # nothing is decided there
+    # What falls short of 1 ends, or is unknown.
+    assert Task(2, 0.9, n_states=3).counted(SEEN).constrain().n_states == 3
+
+
 BAD_CONSTRAINTS = [
     (lambda: Constraint(COST, np.nan, name="c"),
      r"`Constraint.threshold` must be .*; 'c' has nan\."),

@@ -207,8 +207,8 @@ def test_likelihood_by_hand():
     assert found.nats_choice == pytest.approx(nats[:3].mean())
     assert found.bits_choice == pytest.approx(nats[:3].mean() / np.log(2))
     assert (found.steps, found.steps_choice) == (4, 3)
-    # Of equally probable actions the first is the guess.
-    assert (found.accuracy, found.accuracy_choice) == (0.5, pytest.approx(1 / 3))
+    # Of two equally probable actions each is half a guess.
+    assert (found.accuracy, found.accuracy_choice) == (2.5 / 4, pytest.approx(1.5 / 3))
     assert evaluate.likelihood(LIKELY, DONE).steps_choice == 4
 
 
@@ -217,7 +217,7 @@ def test_likelihood_by_weights():
     found = evaluate.likelihood(LIKELY, weighted, CHOICE)
     assert found.nats == pytest.approx((3 * np.log(0.75) + np.log(0.5)) / 8)
     assert found.nats_choice == pytest.approx((3 * np.log(0.75) + np.log(0.5)) / 4)
-    assert found.accuracy == pytest.approx(7 / 8)
+    assert found.accuracy == pytest.approx(7.5 / 8)
     twice = DONE.select(np.array([True, False, True, True]))
     again = Demonstrations.concatenate([twice, twice])
     assert evaluate.likelihood(LIKELY, again).nats == evaluate.likelihood(LIKELY, twice).nats
@@ -229,6 +229,17 @@ def test_an_impossible_step_is_minus_infinity_unless_it_weighs_nothing():
     assert found.nats == found.bits == -np.inf
     ignored = Demonstrations([2, 0], [1, 0], [0, 1], weights=[0, 2])
     assert evaluate.likelihood(LIKELY, ignored).nats == pytest.approx(np.log(0.75))
+
+
+def test_a_state_without_an_action_foretells_nothing_and_ties_share_the_hit():
+    policy = np.array([[0.0, 0.0, 0.0], [0.25, 0.5, 0.25], [0.4, 0.2, 0.4]])
+
+    def accuracy(state, action):
+        return evaluate.likelihood(policy, Demonstrations([state], [action], [0])).accuracy
+
+    assert [accuracy(0, a) for a in range(3)] == [0, 0, 0]
+    assert [accuracy(1, a) for a in range(3)] == [0, 1, 0]
+    assert [accuracy(2, a) for a in range(3)] == [0.5, 0, 0.5]
 
 
 def test_without_a_choice_there_is_nothing_to_measure_it_by():

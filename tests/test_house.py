@@ -43,7 +43,10 @@ ALLOWED = {
     "demonstrations": [*MODEL, "equations", "io.storage", "_random", *WORDS],
     "planning": ["equations", "_linear", *MODEL, "_progress", *WORDS],
     "gauges": ["equations", "planning", "likelihood", "_linear", *MODEL, "_progress", *WORDS],
-    "solution": ["equations", "gauges", *MODEL, "demonstrations", "io", "io.*", "version", *WORDS],
+    "solution": [
+        *["equations", "gauges", "planning", *MODEL, "demonstrations", "io", "io.*", "version"],
+        *WORDS,
+    ],
     "likelihood": ["equations", "planning", "_linear", *MODEL, *WORDS],
     "nets": ["_checks", *WORDS],
     "rewards": ["nets", "_checks", *WORDS],

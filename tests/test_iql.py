@@ -505,15 +505,17 @@ def test_states_without_demonstrations_are_counted_and_uniform():
 
 def test_nothing_follows_an_end():
     """Whether a step says so or the task does; where it led is not read."""
-    by_step = steps_of(2, 1000, terminal=[5])
-    silent = replace(by_step, terminated=np.zeros(1000, bool))
+    whole = steps_of(2, 1000, terminal=[5])
+    by_step = whole.select(whole.states != 5)
+    silent = replace(by_step, terminated=np.zeros(len(by_step), bool))
     elsewhere = replace(by_step, next_states=np.where(by_step.terminated, 11, by_step.next_states))
     ended = replace(TASK, terminal=[5])
     first = IQL().fit(by_step, TASK)
     same(IQL().fit(elsewhere, TASK), first)
     same(IQL().fit(silent, ended), first)
     same(IQL().fit(by_step, ended), first)
-    assert gap(IQL().fit(silent, TASK).q_table, first.q_table) > 1e-3
+    on = replace(whole, terminated=np.zeros(1000, bool))
+    assert gap(IQL().fit(on, TASK).q_table, IQL().fit(whole, TASK).q_table) > 1e-3
 
 
 def test_the_residual_ends_where_the_task_does():
@@ -524,9 +526,29 @@ def test_the_residual_ends_where_the_task_does():
     assert found.info.residual == pytest.approx(right, rel=1e-9)
 
 
+@pytest.mark.parametrize("bound", [False, True])
+@pytest.mark.parametrize("centred", [False, True])
+def test_nothing_is_said_of_a_terminal_state_in_the_log(centred, bound):
+    """As in the exact method: reward 0, and values of which the best is 0."""
+    task = replace(BOUND if bound else TASK, terminal=[5])
+    task = task if not bound else task.counted(MANY)
+    exact = IAVI().fit(MANY, task)
+    iql = IQL(centred=centred, tolerance=1e-3)
+    streamed = in_blocks(iql, MANY, task, [100, 1500])
+    same(streamed, iql.partial_fit(MANY, task))
+    for found in (iql.fit(MANY, task), replace(iql, online=True).fit(MANY, task), streamed):
+        assert found.tables.visits[5].sum() > 0
+        np.testing.assert_array_equal(found.reward_table[5], 0)
+        np.testing.assert_allclose(found.q_table[5], exact.q_table[5], atol=1e-12)
+        assert found.value_table[5] == 0
+        if bound:
+            np.testing.assert_array_equal(found.q_constrained_table[5], found.q_table[5])
+
+
 def test_an_end_cuts_what_follows_in_streams_too():
     by_step = steps_of(2, 300, terminal=[5])
-    silent = replace(by_step, terminated=np.zeros(300, bool))
+    by_step = by_step.select(by_step.states != 5)
+    silent = replace(by_step, terminated=np.zeros(len(by_step), bool))
     same(IQL().partial_fit(silent, replace(TASK, terminal=[5])), IQL().partial_fit(by_step, TASK))
 
 
@@ -577,9 +599,10 @@ def test_a_weight_of_zero_is_a_step_that_was_not_seen():
     weighted = replace(FEW, weights=np.where(left_out, 0.0, 1.0))
     kept = FEW.select(~left_out)
     iql = IQL(centred=True, tolerance=1e-6, epochs=20_000)
-    one, other = iql.fit(weighted, TASK), iql.fit(kept, TASK)
-    np.testing.assert_array_equal(one.tables.visits, other.tables.visits)
-    assert gap(one.reward_table, other.reward_table) < 5e-3
+    one = iql.fit(weighted, TASK)
+    for online in (iql, replace(iql, online=True)):
+        same(online.fit(weighted, TASK), online.fit(kept, TASK))
+    same(iql.partial_fit(weighted, TASK), iql.partial_fit(kept, TASK))
     assert gap(one.reward_table, IAVI().fit(weighted, TASK).reward_table) < 5e-3
 
 

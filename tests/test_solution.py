@@ -263,6 +263,33 @@ def test_a_gauge_changes_no_constrained_behaviour():
         assert np.array_equal(found.safe_table, truth.safe)
 
 
+def test_another_gauge_keeps_the_backup_unless_another_is_named():
+    world, _ = objectworld()
+    found = IAVI(backup="soft").solve(world.expert(), world.task)
+    direct = IAVI(gauge=Zero(), backup="soft").solve(world.expert(), world.task)
+    moved = found.regauge(Zero(), world.task)
+    assert moved.info.backup == "soft"
+    assert np.allclose(moved.reward_table, direct.reward_table, rtol=0, atol=1e-9)
+    assert found.regauge(Zero(), world.task, backup="max").info.backup == "max"
+
+
+@pytest.mark.parametrize("backup", ["max", "soft"])
+def test_values_are_what_the_action_values_were_made_of(backup):
+    """Bellman's equation: r + discount E[V] = Q, and the same under constraints."""
+    world = worlds.objectworld(5, 6, seed=0, temperature=0.5)
+    task = dataclasses.replace(world.task, terminal=[7]).constrain(limit(world))
+    for gauge in (*EXACT, StateOnly()):
+        found = IAVI(gauge=gauge, backup=backup).solve(world.expert(), task)
+        goes_on = np.arange(25) != 7
+        v, v_c = found.value_table, found.value_constrained(np.arange(25))
+        follows = task.discount * task.continuing.expect(v)
+        assert np.allclose((found.reward_table + follows - found.q_table)[goes_on], 0, atol=1e-8)
+        follows = task.discount * task.continuing.expect(v_c)
+        off = found.reward_table + follows - found.q_constrained_table
+        assert np.allclose(off[goes_on], 0, atol=1e-8)
+        assert np.allclose([v[7], v_c[7]], 0, atol=1e-12)
+
+
 def test_regauging_leaves_the_solution_as_it_was():
     world, seen = objectworld()
     found = IAVI().fit(seen, world.task)

@@ -252,6 +252,14 @@ def test_missing_files_are_noticed(saved, file):
         read_folder(saved, "solution")
 
 
+@pytest.mark.parametrize("file", ["arrays.safetensors", "solution.json"])
+def test_a_folder_in_the_place_of_a_file_is_damage(saved, file):
+    (saved / file).unlink()
+    (saved / file).mkdir()
+    with pytest.raises(DamagedFile, match=rf"{file} is damaged: it is a folder"):
+        read_folder(saved, "solution")
+
+
 def test_files_of_two_folders_do_not_mix(saved):
     write_folder(saved.parent / "other", "solution", {"q": np.zeros((1, 2))}, SETTINGS)
     os.replace(saved.parent / "other" / "arrays.safetensors", saved / "arrays.safetensors")
@@ -263,6 +271,9 @@ def test_folders_of_the_future_and_missing_folders(saved):
     document = json.loads((saved / "solution.json").read_text())
     (saved / "solution.json").write_text(json.dumps(document | {"format": 2}))
     message = r"newer version of inverseq \(format 2; this one knows 1\)\. Update inverseq"
+    with pytest.raises(DamagedFile, match=message):
+        read_folder(saved, "solution")
+    (saved / "solution.json").write_text(json.dumps({"format": 2, "parts": ["elsewhere"]}))
     with pytest.raises(DamagedFile, match=message):
         read_folder(saved, "solution")
     with pytest.raises(

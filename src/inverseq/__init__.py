@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from inverseq.version import __version__
 
 if TYPE_CHECKING:
-    from inverseq import evaluate, planning, worlds
+    from inverseq import errors, evaluate, planning, worlds
     from inverseq.algorithms import CIQL, IAVI, IQL, BoltzmannMLE, Decay
     from inverseq.demonstrations import Additive, Demonstrations
     from inverseq.gauges import Features, Reference, StateOnly, Uniform, Zero
@@ -35,6 +35,7 @@ __all__ = [
     "Uniform",
     "Zero",
     "__version__",
+    "errors",
     "evaluate",
     "load",
     "planning",
@@ -49,7 +50,7 @@ HOMES = {
     **dict.fromkeys(("Solution", "load"), "solution"),
     **dict.fromkeys(("Constraint", "Task"), "task"),
 }
-MODULES = {"evaluate", "planning", "worlds"}
+MODULES = {"errors", "evaluate", "planning", "worlds"}
 
 # Hidden from type checkers: they would take every misspelt name for something of any type.
 if not TYPE_CHECKING:

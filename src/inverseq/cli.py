@@ -24,7 +24,9 @@ BAD_INPUT, INTERRUPTED = 2, 130
 ABOUT = f"""inverseq {__version__}: from what somebody did, what were they after?
 
 Inverse Q-learning recovers, from demonstrations, the reward that explains them and a policy that
-imitates them while it obeys hard constraints."""
+imitates them while it obeys hard constraints.
+
+`inverseq --version` prints the version."""
 
 Flag = tyro.conf.FlagCreatePairsOff[bool]
 
@@ -119,6 +121,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
         print(f"inverseq: {error.strerror}: {error.filename}", file=sys.stderr)
+        return BAD_INPUT
+    except MemoryError as error:
+        detail = f" ({error})" if str(error) else ""
+        print(f"inverseq: this does not fit into memory{detail}; ask for less.", file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt:
         print("inverseq: interrupted", file=sys.stderr)

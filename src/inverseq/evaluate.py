@@ -47,7 +47,8 @@ class Likelihood:
     nats: float
     """Mean log-likelihood of a step."""
     accuracy: float
-    """How often the most probable action was the one."""
+    """How often the most probable action was the one; of several that tie, each is one guess in as
+    many."""
     steps: int
     """How many steps."""
     nats_choice: float
@@ -238,7 +239,8 @@ def likelihood(policy: Any, demonstrations: Demonstrations, available: Any = Non
     """
     log_pi, d = log_probabilities(policy, demonstrations), demonstrations
     policy = np.asarray(policy)
-    hit = policy[d.states].argmax(axis=1) == d.actions
+    best = (policy == policy.max(axis=1, keepdims=True)) & (policy > 0)
+    hit = (best / np.maximum(best.sum(axis=1, keepdims=True), 1))[d.states, d.actions]
     choice = np.ones(len(d), bool)
     if available is not None:
         available = shaped(available, policy.shape, "available", bool)

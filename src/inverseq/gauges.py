@@ -15,7 +15,6 @@ reward of a given family; only these can be carried to other dynamics or another
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
@@ -112,7 +111,8 @@ class StateOnly:
     """The reward depends on the state alone, ``r(s, a) = r(s)``; it is centred to mean zero.
 
     For a policy that is Boltzmann over the optimal values of such a reward this is the true reward,
-    up to what ``info.unidentified_dimensions`` counts (as a rule one: a constant).
+    up to what ``info.unidentified_dimensions`` counts (as a rule one: a constant, unless episodes
+    end with another probability in one state than in another).
 
     >>> StateOnly()
     StateOnly()
@@ -219,10 +219,8 @@ def recover(
                 f"problem; got {solver!r}."
             )
         found = projected(log_pi, task, gauge, backup, weights)
-    if task.terminal is not None and isinstance(gauge, EXACT):
-        # Values of 0 that still show the policy as it was given.
-        row = given - equations.value(given, available)[:, None]
-        shown = np.where(available, row, -np.inf)
+    if task.terminal is not None:
+        shown = planning.worth_nothing(given, available, task.temperature, backup == "soft")
         found = found._replace(q=np.where(task.terminal[:, None], shown, found.q))
     return constrained(found, task, visited, backup == "soft", safe)
 
@@ -243,10 +241,7 @@ def constrained(
         return found._replace(safe=safe, q_constrained=found.q)
     # Shaping moves these values along with the reward, and the plan with them. From 0 it would not
     # be so at a discount of 1, where Bellman's equation has more than one solution.
-    if soft:
-        v = planning.soft_value(found.q, available, task.temperature)
-    else:
-        v = np.asarray(equations.value(found.q, available))
+    v = planning.state_value(found.q, available, task.temperature, soft)
     plan = planning.solve(found.reward, task, soft=soft, safe=safe, start=v)
     q = plan.q if task.terminal is None else np.where(task.terminal[:, None], found.q, plan.q)
     converged = found.converged and plan.converged
@@ -314,10 +309,9 @@ def exact(
 def follow(q: Table, task: Task, backup: Backup) -> np.ndarray:
     """What follows each pair, (S, A): the expected value of the next state, under a backup."""
     model, available = task.continuing, task.available_table()
-    if backup == "max":
-        return model.expect(np.asarray(equations.value(q, available)))
-    if backup == "soft":
-        return model.expect(planning.soft_value(q, available, task.temperature))
+    if backup != "max_of_mean":
+        v = planning.state_value(q, available, task.temperature, backup == "soft")
+        return model.expect(v)
     each = [model.expect(column) for column in np.ascontiguousarray(q.T)]
     return np.asarray(np.max(each, axis=0))
 
@@ -396,9 +390,9 @@ def backward(log_pi: Table, task: Task, gauge: Gauge, backup: Backup) -> Recover
         reward[level], q[level] = step(
             log_pi[level], shifted, mu[level], g[level], available[level]
         )
-        best: Callable[..., Any] = planning.soft_value if backup == "soft" else equations.value
-        extra = (task.temperature,) if backup == "soft" else ()
-        v[level] = best(q[level], available[level], *extra)
+        v[level] = planning.state_value(
+            q[level], available[level], task.temperature, backup == "soft"
+        )
     after, _ = step(log_pi, task.discount * model.expect(v), mu, g, available)
     residual = float(np.abs(after - reward).max())
     q = np.where(available, q, -np.inf)
@@ -438,24 +432,33 @@ def projected(
     used = np.flatnonzero(size > 0)
     scaled = sp.csr_array(scaled[:, used].multiply(1 / size[used]))
     least = LeastSquares(scaled)
-    kernel = least.kernel()
+    dimensions = least.unidentified()
     z = np.zeros(rows.shape[1])
     z[used] = least.solve(root * goal) / size[used]
     w = z[n_states:]
 
     missed = root * (rows @ z - goal)
     residual = float(np.sqrt((missed**2).sum() / (root**2).sum()))
-    dimensions = kernel.shape[1]
-    directions = np.zeros((rows.shape[1], dimensions))
-    directions[used] = kernel / size[used, None]
-    shift = constant_direction(directions[:n_states], directions[n_states:], used, n_states)
-    if shift is not None and isinstance(gauge, StateOnly):
-        known = used[used >= n_states] - n_states
+    # What raising every potential by 1 does to the rewards, and the weights that do the same.
+    raised = rows[:, :n_states] @ np.ones(n_states)
+    states = used < n_states
+    shift = np.zeros(len(w))
+    shift[used[~states] - n_states] = (
+        LeastSquares(scaled[:, ~states]).solve(-root * raised) / size[used[~states]]
+    )
+    direction = np.concatenate([np.ones(n_states), shift])[used] * size[used]
+    constant = least.maps_to_zero(direction)
+    if constant and isinstance(gauge, StateOnly):
+        known = used[~states] - n_states
         # A constant, where all states go on with the same probability; 0 where nothing is
         # discounted and no known state ends.
         mean = shift[known].mean()
         w -= shift * (w[known].mean() / mean if mean > 1e-8 else 0.0)
-    if dimensions > (shift is not None):
+    rounds = least.rounds
+    if isinstance(gauge, Features) and seen is not None and len(w) <= MOST_FEATURES:
+        w, more, dimensions = likeliest(seen, log_pi, task, phi, w, gauge.ridge or 0.0, backup)
+        rounds += more
+    if dimensions > constant:
         warnings.warn(
             f"The reward in the gauge {gauge!r} is not identified: {dimensions} directions of it "
             f"leave the policy unchanged, and the one returned is any of them. Add an anchor with "
@@ -463,10 +466,16 @@ def projected(
             NotIdentified,
             stacklevel=3,
         )
-    rounds = least.rounds
-    if isinstance(gauge, Features) and seen is not None and len(w) <= MOST_FEATURES:
-        w, more = likeliest(seen, log_pi, task, phi, w, gauge.ridge or 0.0, backup)
-        rounds += more
+    elif constant and np.ptp(raised[root > 0]) > 2 * ROW_SUM_TOLERANCE:
+        warnings.warn(
+            f"The reward in the gauge {gauge!r} is not identified up to a constant: episodes end "
+            f"with another probability in one state than in another, so that any multiple of 1 "
+            f"minus the discounted probability of going on ({raised[root > 0].min():.3g} to "
+            f"{raised[root > 0].max():.3g}) can be added to the rewards of the states and leave "
+            f"the policy unchanged. Add an anchor with `Reference`.",
+            NotIdentified,
+            stacklevel=3,
+        )
     reward = np.where(available, (phi @ w).reshape(n_states, n_actions), 0.0)
     plan = planning.solve(reward, task.unconstrained(), soft=backup == "soft")
     q = np.where(available, plan.q, -np.inf)
@@ -490,8 +499,11 @@ def likeliest(
     w: np.ndarray,
     ridge: float,
     backup: Backup,
-) -> tuple[np.ndarray, int]:
-    """The weights under which a policy is most likely where it was seen, from a first guess."""
+) -> tuple[np.ndarray, int, int]:
+    """The weights under which a policy is most likely where it was seen, from a first guess.
+
+    Also the number of rounds, and how many directions of the weights change no likelihood.
+    """
     available = task.available_table()
     policy = np.where(available, np.exp(log_pi / task.temperature), 0.0)
     who = likelihood.Demonstrator(
@@ -499,11 +511,12 @@ def likeliest(
     )
     dense = phi.toarray().reshape(*available.shape, -1)
     scale = (dense**2).mean(axis=(0, 1))
-    return likelihood.score(who, dense, w, ridge * scale, LONGEST)
+    w, rounds = likelihood.score(who, dense, w, ridge * scale, LONGEST)
+    return w, rounds, likelihood.blind(who, dense, w, LeastSquares.negligible)
 
 
 class LeastSquares:
-    """Sparse least squares whose matrix may have a kernel: the smallest solution, and the kernel.
+    """Sparse least squares whose matrix, of columns of length 1, may map directions to zero.
 
     The normal equations are damped a little, factorised once, and refined on the true residual
     until the damping no longer shows: what is determined converges at a rate of damping to squared
@@ -511,46 +524,43 @@ class LeastSquares:
     """
 
     damping = 1e-9
+    negligible = 4.6e-8
+    """The square of a singular value below which nothing is determined."""
 
     def __init__(self, matrix: Sparse) -> None:
         import scipy.sparse as sp
 
         self.matrix, self.rounds = matrix, 0
         self.transposed = sp.csr_array(matrix.T)
-        n = matrix.shape[1]
-        self.factor = _linear.factorise(
-            sp.csr_array(self.transposed @ matrix + self.damping * sp.eye_array(n))
-        )
+        self.normal = sp.csr_array(self.transposed @ matrix)
+
+    def shifted(self, shift: float) -> Any:
+        """The factors of the normal matrix with a number added to its diagonal."""
+        import scipy.sparse as sp
+
+        return _linear.factorise(self.normal + shift * sp.eye_array(self.normal.shape[0]))
 
     def solve(self, goal: np.ndarray, rounds: int = 60) -> np.ndarray:
         """The least-squares solution."""
-        z = np.zeros(self.matrix.shape[1])
+        z, factor = np.zeros(self.matrix.shape[1]), self.shifted(self.damping)
         for self.rounds in range(1, rounds + 1):
-            change = self.factor.solve(self.transposed @ (goal - self.matrix @ z))
+            change = factor.solve(self.transposed @ (goal - self.matrix @ z))
             z += change
-            if np.abs(change).max() <= 1e-13 * np.abs(z).max():
+            if np.abs(change).max(initial=0) <= 1e-13 * np.abs(z).max(initial=0):
                 break
         return z
 
-    def kernel(self) -> np.ndarray:
-        """An orthonormal basis of what the matrix maps to zero, as columns.
+    def unidentified(self) -> int:
+        """How many directions the matrix maps to zero, without finding any of them.
 
-        Random vectors are damped out except along the kernel; there are as many directions as
-        vectors that survive, and more vectors are tried until some do not.
+        Factors that pivot on the diagonal have as many negative pivots as the matrix has negative
+        eigenvalues (Sylvester), which are those that the shift has moved below 0.
         """
-        n = self.matrix.shape[1]
-        rng = np.random.default_rng(0)
-        probes = 8
-        while True:
-            block = np.linalg.qr(rng.standard_normal((n, min(probes, n))))[0]
-            for _ in range(3):
-                block = self.damping * self.factor.solve(block)
-            left, strength, _ = np.linalg.svd(block, full_matrices=False)
-            # A probe keeps about sqrt(dim / n) of its length; everything else loses many orders.
-            dimensions = int((strength > 1e-5).sum())
-            if dimensions < probes or probes >= n:
-                return left[:, :dimensions]
-            probes *= 4
+        return int((self.shifted(-self.negligible).U.diagonal() < 0).sum())
+
+    def maps_to_zero(self, z: np.ndarray) -> bool:
+        """Whether a direction is one of those."""
+        return bool(((self.matrix @ z) ** 2).sum() <= self.negligible * (z**2).sum())
 
 
 def feature_matrix(gauge: Gauge, n_states: int, n_actions: int) -> Sparse:
@@ -576,17 +586,3 @@ def feature_matrix(gauge: Gauge, n_states: int, n_actions: int) -> Sparse:
     if phi.ndim == 3:
         return sp.csr_array(phi.reshape(n_states * n_actions, -1))
     return sp.kron(sp.csr_array(phi), each_action, format="csr")
-
-
-def constant_direction(
-    potentials: np.ndarray, rewards: np.ndarray, used: np.ndarray, n_states: int
-) -> np.ndarray | None:
-    """The direction of the kernel that shifts every potential alike, if there is one."""
-    if not potentials.shape[1]:
-        return None
-    states = used[used < n_states]
-    ones = np.ones(len(states))
-    mix, *_ = np.linalg.lstsq(potentials[states], ones, rcond=None)
-    if np.abs(potentials[states] @ mix - ones).max() > 1e-5:
-        return None
-    return np.asarray(rewards @ mix)

@@ -152,8 +152,7 @@ def score(
 
     Returns the weights and the number of rounds; a round that does not improve is the last.
     """
-    total, t = demonstrator.seen, demonstrator.task.temperature
-    prior = ridge / total
+    prior = ridge / max(demonstrator.seen, np.finfo(float).tiny)
 
     def objective(w: np.ndarray) -> tuple[float, Likelihood]:
         here = demonstrator.at(phi @ w)
@@ -163,12 +162,7 @@ def score(
     w = max((zero, start), key=lambda w: objective(w)[0])
     best, here = objective(w)
     for done in range(1, rounds + 1):
-        jacobian = demonstrator.sensitivity(phi, here.policy)
-        visits = demonstrator.share.sum(axis=1)
-        mean = np.einsum("sa,sak->sk", here.policy, jacobian)
-        around = jacobian - mean[:, None]
-        weight = visits[:, None] * here.policy / t**2
-        information = np.einsum("sak,sa,sal->kl", around, weight, around, optimize=True)
+        information = fisher(demonstrator, phi, here.policy)
         slope = np.tensordot(here.gradient, phi, axes=2) - prior * w
         # Without a prior what nothing was seen of would have no equation.
         held = information + np.diag(prior + 1e-12 * max(1.0, information.max(initial=0.0)))
@@ -183,3 +177,24 @@ def score(
         if gained <= 1e-12 * max(1.0, abs(best)):
             return w, done
     return w, rounds
+
+
+def fisher(demonstrator: Demonstrator, phi: np.ndarray, policy: Table) -> np.ndarray:
+    """What a visit tells on average of the weights at the last reward, (K, K)."""
+    jacobian = demonstrator.sensitivity(phi, policy)
+    mean = np.einsum("sa,sak->sk", policy, jacobian)
+    around = (jacobian - mean[:, None]).reshape(-1, phi.shape[2])
+    weight = demonstrator.share.sum(axis=1, keepdims=True) * policy
+    return np.asarray(
+        (around * weight.reshape(-1, 1)).T @ around / demonstrator.task.temperature**2
+    )
+
+
+def blind(demonstrator: Demonstrator, phi: np.ndarray, w: np.ndarray, negligible: float) -> int:
+    """How many directions of the weights no visit tells anything of."""
+    information = fisher(demonstrator, phi, demonstrator.at(phi @ w).policy)
+    size = np.sqrt(np.diag(information))
+    told = size > 1e-12 * max(1.0, float(size.max(initial=0.0)))
+    scaled = information[np.ix_(told, told)] / np.outer(size[told], size[told])
+    weak = np.linalg.eigvalsh(scaled) < negligible if told.any() else np.zeros(0, bool)
+    return int((~told).sum() + weak.sum())

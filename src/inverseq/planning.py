@@ -98,7 +98,7 @@ def solve(
 
     def backup(v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         q = equations.action_value_target(r, task.discount, 0, model.expect(v))
-        best = soft_value(q, safe, t) if soft else equations.value(q, safe)
+        best = state_value(q, safe, t, soft)
         return q, np.where(dead | ended, 0.0, best)
 
     v = np.zeros(model.n_states)
@@ -272,6 +272,19 @@ def soft_value(q: Table, safe: MaskTable, temperature: float) -> np.ndarray:
     x = np.where(safe & finite[:, None], q - np.where(finite, top, 0.0)[:, None], -np.inf)
     mass = np.exp(x / temperature).sum(axis=1)
     return np.asarray(top + temperature * np.log(np.where(finite, mass, 1.0)))
+
+
+def state_value(q: Table, safe: MaskTable, temperature: float, soft: bool) -> np.ndarray:
+    """What the safe actions of each state are worth together, (S,): the best, or the soft value."""
+    return soft_value(q, safe, temperature) if soft else np.asarray(equations.value(q, safe))
+
+
+def worth_nothing(
+    log_pi: Table, available: MaskTable, temperature: float, soft: bool = False
+) -> np.ndarray:
+    """Action values of a state whose value is 0 that still show its policy, as it was given."""
+    v = state_value(log_pi, available, temperature, soft)
+    return np.asarray(np.where(available, log_pi - v[:, None], -np.inf))
 
 
 def policy_value(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from inverseq import equations
+from inverseq import equations, planning
 from inverseq._checks import as_numbers, check_kind, check_range
 from inverseq.demonstrations import Demonstrations
 from inverseq.errors import DamagedFile, InvalidInput
@@ -38,7 +38,7 @@ class Info:
     """What was assumed: discount, temperature, names of the constraints."""
     gauge: str = ""
     """Which of the many rewards this one is; see `inverseq.gauges`."""
-    backup: str = "max"
+    backup: Backup = "max"
     """How the values of the next state were summarised."""
     solver: str = ""
     """What computed it."""
@@ -141,18 +141,24 @@ class Solution:
         return np.asarray(self.tables.q[self.tables.rows(states)])
 
     def value(self, states: Any) -> np.ndarray:
-        """``V(s) = max_a Q(s, a)`` without constraints, (batch,)."""
+        """``V(s) = max_a Q(s, a)`` without constraints, (batch,).
+
+        The log-sum-exp in place of the maximum where the solution's backup is "soft".
+        """
         rows = self.tables.rows(states)
-        return np.asarray(equations.value(self.tables.q[rows], self.tables.available[rows]))
+        return self._value(self.tables.q[rows], self.tables.available[rows])
 
     def q_constrained(self, states: Any) -> np.ndarray:
         """``Q_C(s, a)`` under the constraints, (batch, actions)."""
         return np.asarray(self.q_constrained_table[self.tables.rows(states)])
 
     def value_constrained(self, states: Any) -> np.ndarray:
-        """``max Q_C(s, a)`` over the safe actions, (batch,); minus infinity where there is none."""
+        """``max Q_C(s, a)`` over the safe actions, (batch,); minus infinity where there is none.
+
+        The log-sum-exp in place of the maximum where the solution's backup is "soft".
+        """
         rows = self.tables.rows(states)
-        return np.asarray(equations.value(self.q_constrained_table[rows], self.safe_table[rows]))
+        return self._value(self.q_constrained_table[rows], self.safe_table[rows])
 
     def predict_proba(self, states: Any, *, constrained: bool = True) -> np.ndarray:
         """The policy, (batch, actions): exactly 0 on what is forbidden or not available.
@@ -228,11 +234,11 @@ class Solution:
 
     # -- other views --
 
-    def regauge(self, gauge: Gauge, task: Task, *, backup: Backup = "max") -> Solution:
+    def regauge(self, gauge: Gauge, task: Task, *, backup: Backup | None = None) -> Solution:
         """The same behaviour explained by the reward of another gauge, on a task with a model.
 
         A reward is one of many; to compare two solutions, or to carry a reward elsewhere, bring
-        them to a stated gauge first.
+        them to a stated gauge first. ``backup`` is that of the solution, unless another is named.
         """
         import time
 
@@ -246,6 +252,7 @@ class Solution:
                 f"`Solution.regauge` must be given a task with the states and available actions of "
                 f"the solution: {available.shape}, {available.sum()} pairs available; got {task!r}."
             )
+        backup = self.info.backup if backup is None else backup
         log_pi = equations.log_boltzmann(self.tables.q, available, self.temperature)
         found = gauges.recover(
             np.where(available, task.temperature * log_pi, 0.0),
@@ -307,6 +314,9 @@ class Solution:
                 f"The folder {folder} must hold a solution of this version; it lacks or adds "
                 f"something ({problem}). Fit again, or read it with the version that wrote it."
             ) from problem
+
+    def _value(self, q: np.ndarray, safe: np.ndarray) -> np.ndarray:
+        return planning.state_value(q, safe, self.temperature, self.info.backup == "soft")
 
     def _log_policy(self, rows: np.ndarray, constrained: bool) -> np.ndarray:
         tables = self.tables

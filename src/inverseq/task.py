@@ -190,7 +190,7 @@ class Task:
         n_actions = as_whole(n_actions)
         n_states = None if n_states is None else as_whole(n_states)
 
-        sums = None
+        sums, again = None, isinstance(transitions, Transitions)
         if transitions is not None:
             transitions, sums = Transitions.check(transitions, n_actions)
             if n_states not in (None, transitions.n_states):
@@ -233,6 +233,9 @@ class Task:
                     f"none of the {n_actions}. Make it terminal, or make an action available."
                 )
         if transitions is not None and sums is not None:
+            if again and terminal is not None:
+                # Below, every action was made available there, whatever its row holds.
+                sums[terminal] = 0.0
             check_row_sums(sums, available, terminal)
         if available is not None and terminal is not None:
             # Nothing is decided there; a full row keeps means finite.

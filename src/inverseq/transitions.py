@@ -38,7 +38,8 @@ class Transitions:
                     f"`Task.transitions` must be of the task's {n_actions} actions; the model "
                     f"given has {given.n_actions}."
                 )
-            return given, np.ones((given.n_states, n_actions))
+            # Where a row falls short of 1 the rest is the end, or unknown.
+            return given, np.maximum(checked_sums(given.matrix, n_actions), 1.0)
         if sp.issparse(given):
             raise InvalidInput(
                 "`Task.transitions` must be an array (states, actions, states) or a sequence "
@@ -74,16 +75,8 @@ class Transitions:
                 f"hold the probability of the end); it leads from {n_states} states to "
                 f"{stacked.shape[1]}."
             )
-        entries = stacked.data
-        if not np.isfinite(entries).all() or (entries.size and entries.min() < 0):
-            worst = int(np.flatnonzero(~(np.isfinite(entries) & (entries >= 0)))[0])
-            row = int(np.searchsorted(stacked.indptr, worst, side="right")) - 1
-            raise InvalidInput(
-                f"`Task.transitions` must hold probabilities; P(s'={stacked.indices[worst]} | "
-                f"s={row // n_actions}, a={row % n_actions}) is {entries[worst]}."
-            )
         stacked.eliminate_zeros()
-        sums = np.asarray(stacked.sum(axis=1)).reshape(n_states, n_actions)
+        sums = checked_sums(stacked, n_actions)
         if stacked.shape[1] > n_states:
             stacked = sp.csr_array(stacked[:, :n_states])
         return cls(stacked, n_actions), sums
@@ -134,6 +127,19 @@ class Transitions:
     def __repr__(self) -> str:
         entries = f"{self.matrix.nnz:,} entries"
         return f"Transitions({self.n_states} states, {self.n_actions} actions, {entries})"
+
+
+def checked_sums(matrix: Sparse, n_actions: int) -> np.ndarray:
+    """The sums of the rows, (S, A), if all entries are probabilities."""
+    entries = matrix.data
+    if not np.isfinite(entries).all() or (entries.size and entries.min() < 0):
+        worst = int(np.flatnonzero(~(np.isfinite(entries) & (entries >= 0)))[0])
+        row = int(np.searchsorted(matrix.indptr, worst, side="right")) - 1
+        raise InvalidInput(
+            f"`Task.transitions` must hold probabilities; P(s'={matrix.indices[worst]} | "
+            f"s={row // n_actions}, a={row % n_actions}) is {entries[worst]}."
+        )
+    return np.asarray(matrix.sum(axis=1)).reshape(-1, n_actions)
 
 
 def sparse_block(given: Any, action: int) -> Sparse:

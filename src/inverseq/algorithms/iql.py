@@ -190,7 +190,7 @@ class IQL:
             blocks = steps.blocks(rng if self.shuffle and not counting else None)
             before = state.r.copy()
             self._pass(fused_loop, steps, blocks, log_pi, state, rates, known, safe, counting)
-            self._complete(log_pi, state, available)
+            self._complete(log_pi, state, known, available)
             changes.append(float(np.abs(state.r - before).max()))
             if changes[-1] < self.tolerance:
                 break
@@ -251,12 +251,18 @@ class IQL:
                 "`IQL.partial_fit` must know how many states there will be; give "
                 "`Task(n_states=...)`."
             )
+        if task.discount == 1 and task.transitions is None and task.terminal is None:
+            raise InvalidInput(
+                "`Task.discount` may be 1 on a stream only where it is known that episodes end; it "
+                "is 1, and the task has neither transitions nor terminal states. Give either, or "
+                "use a discount below 1."
+            )
         available = task.available_table()
         check_possible(demonstrations, available)
         state = fresh(available.shape) if previous is None else resumed(previous, available.shape)
         steps = Steps.of(demonstrations, task)
         seen = state.rho.sum(axis=1) > 0
-        seen[demonstrations.states] = True
+        seen[steps.states] = True
         safe = planning.viable(task, seen) if task.constraints else None
         rates = self._rates(min(int(state.updates.max()) + steps.most, LONGEST_RATE_TABLE))
         log_pi = self._log_policy(state.rho, available, task.temperature)
@@ -264,7 +270,7 @@ class IQL:
         self._pass(
             fused_loop, steps, steps.blocks(None), log_pi, state, rates, task, safe, counting=True
         )
-        self._complete(log_pi, state, available)
+        self._complete(log_pi, state, task, available)
         info = Info(
             "IQL",
             settings=plain(self),
@@ -301,17 +307,26 @@ class IQL:
             counting, self.centred, safe is not None,
         )  # fmt: skip
 
-    def _complete(self, log_pi: np.ndarray, state: State, available: np.ndarray) -> None:
-        """What the closed form says of pairs that were never seen, where others of the state were.
+    def _complete(
+        self, log_pi: np.ndarray, state: State, task: Task, available: np.ndarray
+    ) -> None:
+        """What is known without a sample: of pairs never seen, and of states where all is over.
 
-        No transition moves them, and nothing is known to follow them.
+        No transition moves a pair that was never seen, and nothing is known to follow it: where
+        others of its state were seen, its reward is what the closed form says.
         """
-        if not self.centred:
-            return  # they keep a reward of 0, on which the rewards of the others settle
-        reward = equations.closed_form_reward(equations.advantage(log_pi, state.q_sh), available)
-        unseen = unseen_pairs(state.rho, available)
-        for table in (state.r, state.q, state.q_c):
-            table[unseen] = reward[unseen]
+        # Without centring it keeps a reward of 0, on which the rewards of the others settle.
+        if self.centred:
+            eta = equations.advantage(log_pi, state.q_sh)
+            reward = equations.closed_form_reward(eta, available)
+            unseen = unseen_pairs(state.rho, available)
+            for table in (state.r, state.q, state.q_c):
+                table[unseen] = reward[unseen]
+        if task.terminal is not None:
+            state.r[task.terminal] = 0.0
+            nothing = planning.worth_nothing(log_pi, available, task.temperature)
+            for table in (state.q, state.q_c):
+                table[task.terminal] = nothing[task.terminal]
 
     @property
     def _decays(self) -> bool:
@@ -375,8 +390,10 @@ class Steps(NamedTuple):
 
     @classmethod
     def of(cls, demonstrations: Demonstrations, task: Task) -> Steps:
-        """Small integers, with the ends marked."""
+        """Small integers, with the ends marked; steps of weight 0 are left out."""
         d = demonstrations
+        if d.weights is not None and not d.weights.all():
+            d = d.select(d.weights > 0)
         ended = d.terminated
         if task.terminal is not None:
             ended = ended | task.terminal[np.where(ended, 0, d.next_states)]

@@ -95,6 +95,9 @@ def run(settings: Demo) -> Result:
             f"`episodes` and `length` must be at least 1; got {settings.episodes} and "
             f"{settings.length}."
         )
+    place = next(path for path in (settings.out, *settings.out.parents) if path.exists())
+    if not place.is_dir():
+        raise InvalidInput(f"`out` must be a folder; {place} is a file. Choose another name.")
     world = worlds.objectworld(
         settings.size, settings.objects, discount=settings.discount, seed=settings.seed
     )

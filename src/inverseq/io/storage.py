@@ -110,12 +110,16 @@ def read_folder(folder: Name, kind: str) -> tuple[dict[str, np.ndarray], dict[st
     text = read(settings_file)
     try:
         document = json.loads(text)
-        version, arrays_sum = int(document["format"]), document["arrays"]
-        settings, own_sum = document["settings"], document.pop("sha256")
+        version = int(document["format"])
+        # Of a newer format nothing else is known.
+        if version > FOLDER_FORMAT:
+            raise newer(settings_file, version, FOLDER_FORMAT)
+        settings, arrays_sum = document["settings"], document["arrays"]
+        own_sum = document.pop("sha256")
+    except DamagedFile:
+        raise
     except Exception as error:  # damage shows itself in any way it likes
         raise damaged(settings_file, "it is not what was written") from error
-    if version > FOLDER_FORMAT:
-        raise newer(settings_file, version, FOLDER_FORMAT)
     if checksum(document) != own_sum:
         raise damaged(settings_file, "its checksum does not agree")
     data = read(arrays_file)
@@ -146,6 +150,8 @@ def read(path: Path) -> bytes:
         return path.read_bytes()
     except FileNotFoundError as error:
         raise damaged(path, "it is missing") from error
+    except IsADirectoryError as error:
+        raise damaged(path, "it is a folder") from error
 
 
 def checksum(document: Mapping[str, Any]) -> str:

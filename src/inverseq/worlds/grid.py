@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from inverseq._checks import as_number
 from inverseq._random import generator
 from inverseq.errors import InvalidInput
 from inverseq.shapes import Vector
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 STEPS = ((-1, 0), (1, 0), (0, -1), (0, 1), (0, 0))
+MOST_CELLS = 2**26
+"""A model takes 300 bytes a cell: an entry of 12 bytes for 5 actions and as many ways the wind."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +45,8 @@ class Grid:
     """Whether there is a fifth action, which stays."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.wind <= 1:
-            raise InvalidInput(f"`wind` must be a probability, in [0, 1]; got {self.wind}.")
+        if not 0 <= as_number(self.wind) <= 1:
+            raise InvalidInput(f"`wind` must be a probability, in [0, 1]; got {self.wind!r}.")
         walls = np.zeros(self.shape, bool) if self.walls is None else np.array(self.walls)
         if walls.dtype != bool or walls.shape != self.shape:
             raise InvalidInput(
@@ -118,6 +121,11 @@ def grid_shape(size: Any) -> tuple[int, int]:
             f"`size` must be an integer of at least 1, or two of them (rows, cols); got {size!r}."
         )
     rows, cols = np.broadcast_to(given, 2).tolist()
+    if rows * cols > MOST_CELLS:
+        raise InvalidInput(
+            f"`size` must be of at most {MOST_CELLS:,} cells, whose model fills 20 GB; got "
+            f"{rows:,} × {cols:,}. Make the grid smaller."
+        )
     return rows, cols
 
 
@@ -129,10 +137,10 @@ def wall_mask(walls: Any, shape: tuple[int, int], seed: Any) -> Any:
     """
     if walls is None or np.ndim(walls) > 0:
         return walls
-    if not 0 <= walls < 1:
+    if not 0 <= as_number(walls) < 1:
         raise InvalidInput(
             f"`walls` must be a mask of shape {shape} or a fraction of the cells in [0, 1); got "
-            f"{walls}."
+            f"{walls!r}."
         )
     if seed is None:
         raise InvalidInput(f"`seed` must be given to draw the cells of `walls={walls}`.")

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from inverseq._checks import as_whole
 from inverseq._random import generator
 from inverseq.errors import InvalidInput
 from inverseq.task import Task
@@ -59,13 +60,16 @@ def objectworld(
     rng = generator(seed)
     shape = grid_shape(size)
     rows, cols = shape
-    if not 0 <= n_objects <= rows * cols:
+    if not 0 <= as_whole(n_objects) <= rows * cols:
         raise InvalidInput(
-            f"`n_objects` must lie from 0 to {rows * cols}, one cell of the {rows} × {cols} grid "
-            f"for each; got {n_objects}."
+            f"`n_objects` must be an integer from 0 to {rows * cols}, one cell of the {rows} × "
+            f"{cols} grid for each; got {n_objects!r}."
         )
-    if n_colours < 2:
-        raise InvalidInput(f"`n_colours` must be at least 2: the reward has two; got {n_colours}.")
+    if as_whole(n_colours) < 2:
+        raise InvalidInput(
+            f"`n_colours` must be an integer of at least 2: the reward has two; got {n_colours!r}."
+        )
+    n_objects, n_colours = as_whole(n_objects), as_whole(n_colours)
 
     cells = rng.choice(rows * cols, n_objects, replace=False)
     inner, outer = rng.integers(n_colours, size=(2, n_objects))

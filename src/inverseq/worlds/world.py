@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 
 from inverseq import planning
-from inverseq._checks import ROW_SUM_TOLERANCE
+from inverseq._checks import ROW_SUM_TOLERANCE, as_array, as_whole, finite
 from inverseq._random import generator
 from inverseq.demonstrations import Demonstrations
 from inverseq.errors import InvalidInput
 from inverseq.shapes import Integers, Sparse, Table
 from inverseq.task import Task
 from inverseq.worlds.grid import Grid, grid_transitions, wall_mask
+
+MOST_STEPS = 100_000_000
+"""A step takes 33 bytes, and four times as many while it is made."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,12 +48,13 @@ class World:
             raise InvalidInput("`World.task` must have its transitions; this one has none.")
         n = self.task.transitions.n_states
         for name, dimensions in ("reward", 1), ("features", 2):
-            array = np.array(getattr(self, name), dtype=float)
+            array = np.array(as_array(getattr(self, name), f"World.{name}"), dtype=float)
             if array.ndim != dimensions or len(array) != n:
                 raise InvalidInput(
                     f"`World.{name}` must have {dimensions} dimensions, the first of the task's "
                     f"{n} states; it has shape {array.shape}."
                 )
+            finite(array, f"World.{name}")
             array.flags.writeable = False
             object.__setattr__(self, name, array)
 
@@ -93,8 +97,15 @@ class World:
             seed: An integer; the same seed gives the same demonstrations.
         """
         for name, value in ("episodes", episodes), ("length", length):
-            if value < 1:
-                raise InvalidInput(f"`{name}` must be at least 1; got {value}.")
+            if as_whole(value) < 1:
+                raise InvalidInput(f"`{name}` must be an integer of at least 1; got {value!r}.")
+        episodes, length = as_whole(episodes), as_whole(length)
+        if episodes * length > MOST_STEPS:
+            raise InvalidInput(
+                f"`episodes` times `length` must be at most {MOST_STEPS:,} steps, which take 13 GB "
+                f"to make; got {episodes:,} times {length:,}. Make fewer or shorter ones, or parts "
+                f"to save one by one."
+            )
         task, rng = self.task, generator(seed)
         assert task.transitions is not None  # checked when the world was made
         acts = Rows(self._policy(self.expert() if policy is None else policy))
@@ -157,7 +168,7 @@ class World:
         """The policy as sparse rows, without the actions that it never takes."""
         import scipy.sparse as sp
 
-        policy = np.asarray(policy, dtype=float)
+        policy = as_array(policy, "policy").astype(float)
         expected = (self.task.n_states, self.task.n_actions)
         if policy.shape != expected:
             raise InvalidInput(

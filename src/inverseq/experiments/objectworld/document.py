@@ -59,7 +59,7 @@ def document(
     return Document(
         "Objectworld: the paper's experiments, with equal care for every method",
         "A walker on a grid of coloured objects is observed; its reward is recovered from its "
-        "steps alone. EVD is the true value that the recovered behaviour gives away, for each state.",
+        "steps alone. EVD is the true value per state that the recovered behaviour gives away.",
         blocks,
     )
 
@@ -119,8 +119,8 @@ def table(
                 "calls EVD. Reward corr.: with the true reward, in the state gauge. Seconds: wall "
                 "time of the fit, one thread. Converged: by the paper's criterion (no reward "
                 "changes by 1e-4 between iterations) or the method's own stricter one.",
-                "IAVI with the exact policy has an EVD of 0 at any tolerance: its policy is the one "
-                "it was given. Means of EVD weigh states alike and may cancel; squares do not.",
+                "With the exact policy IAVI has an EVD of 0 at any tolerance: its policy is what it "
+                "was given. Means of EVD weigh states alike and may cancel; squares do not.",
                 "Methods that find a reward are judged by the Boltzmann policy of that reward; "
                 "\"own policy\" is the soft-optimal policy that maximum entropy assumes.",
             ],
@@ -273,8 +273,8 @@ def verdicts(
         aim = "reached" if ratio[name].max() <= CLOSE else "missed"
         said.append(
             f"Our aim, one method of ours within {CLOSE:g} times the best mean EVD² at every "
-            f"number of demonstrations, is {aim}: {name} is at most {ratio[name].max():.2f} times the "
-            f"best (at {numbers[worst]:,} trajectories)."
+            f"number of demonstrations, is {aim}: {name} is at most "
+            f"{ratio[name].max():.2f} times the best (at {numbers[worst]:,} trajectories)."
         )
     return "\n\n".join(said)
 
@@ -313,7 +313,7 @@ def transfer(rows: Sequence[Row]) -> Iterable[Block]:
         "deviation over worlds (and draws of walls).",
         [
             "Old policy kept: the best policy of the world as it was. IAVI and IQL as they are "
-            "have rewards in a gauge that is not to be carried; brought to the state gauge they are."
+            "have rewards in a gauge that must not be carried; brought to the state gauge they may."
         ],
     )
 
