@@ -156,7 +156,9 @@ class Figures:
     def ticks(self, panel: Panel) -> list[str]:
         """What stands below a colour bar: the ends of the scale and its middle."""
         low, high = panel.scale
-        return [svg.number(value, 3) for value in (low, (low + high) / 2, high)]
+        middle = (low + high) / 2
+        middle = 0.0 if abs(middle) < 1e-9 * (high - low) else middle  # what rounding left over
+        return [svg.number(value, 3) for value in (low, middle, high)]
 
     def numbers(self, panel: Panel) -> list[str]:
         """A map in four numbers."""

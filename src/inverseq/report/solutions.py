@@ -189,9 +189,18 @@ def grid_maps(solution: Solution, shape: tuple[int, int]) -> list[Block]:
     if reward.shape[1] == 1:
         paid = [Panel("reward", reward[:, 0], signed=True, note="of the state")]
     else:
-        far = np.nanmax(np.abs(reward)) if np.isfinite(reward).any() else 1.0
+        sizes = np.abs(reward[np.isfinite(reward)])
+        far, most = (sizes.max(), np.quantile(sizes, 0.995)) if sizes.size else (1.0, 1.0)
+        # One action that nobody takes must not bleach all others.
+        far = most if far > 2 * most > 0 else far
         paid = [
-            Panel(f"reward of {name}", reward[:, a], signed=True, limits=(-far, far))
+            Panel(
+                f"reward of {name}",
+                reward[:, a],
+                signed=True,
+                limits=(-far, far),
+                note="some cells lie beyond the scale" * bool((sizes > far).any()),
+            )
             for a, name in enumerate(actions)
         ]
     panels = [Panel("value", seen(solution, solution.value_table), note="of the best way on")]
@@ -205,9 +214,12 @@ def grid_maps(solution: Solution, shape: tuple[int, int]) -> list[Block]:
             )
         )
         policies.append(policy_panel(solution, actions, constrained=True))
-    hatched = " Hatched cells were never seen, or nothing can be done there."
+    drawn = [*paid, *panels, *policies]
+    unknown = any(np.isnan(panel.values).any() for panel in drawn)
+    hatched = " Hatched cells were never seen, or nothing can be done there." * unknown
     arrows = (
-        " Arrows take the actions as up, down, left, right and stay, in this order."
+        " Arrows take the actions as up, down, left, right and stay, in this order; where two are "
+        "as good there is none."
         if policies[0].arrows is not None
         else ""
     )
@@ -216,9 +228,7 @@ def grid_maps(solution: Solution, shape: tuple[int, int]) -> list[Block]:
     found = Maps(paid, shape, (of_states if len(paid) == 1 else of_actions) + hatched)
     follows = "Values and policy: how sure it is, and what it does most." + arrows
     if len(paid) == 1:
-        return [
-            Maps([*paid, *panels, *policies], shape, f"Reward, values and policy.{arrows}{hatched}")
-        ]
+        return [Maps(drawn, shape, f"Reward, values and policy.{arrows}{hatched}")]
     return [found, Maps([*panels, *policies], shape, follows)]
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from inverseq.errors import MissingExtra
 from inverseq.report.blocks import Chart, Series
-from inverseq.report.maps import STEPS, Panel, borders
+from inverseq.report.maps import Panel, borders
 
 LEVELS = 63  # odd, so that zero has the neutral colour of a signed scale
 MOST_CELLS = 16_384  # more are averaged by blocks: a page is for eyes
@@ -24,6 +24,15 @@ SHAPES = (
     "M-3.5 -3.5h7v7h-7z",
     "M0 -5l4.6 8h-9.2z",
     "M0 -5l5 5l-5 5l-5 -5z",
+)
+# Where an arrow begins, from the middle of its cell, and the way of the pen: up, down, left, right,
+# and a dot.
+ARROWS = (
+    ((0.3, 0.0), "v-.6m-.2 .2l.2-.2 .2 .2"),
+    ((-0.3, 0.0), "v.6m-.2-.2l.2 .2 .2-.2"),
+    ((0.0, 0.3), "h-.6m.2-.2l-.2 .2 .2 .2"),
+    ((0.0, -0.3), "h.6m-.2-.2l.2 .2-.2 .2"),
+    ((0.0, -0.08), "a.08 .08 0 1 0 .16 0a.08 .08 0 1 0-.16 0"),
 )
 COLOURS = 8  # of lines, in the style sheet
 
@@ -60,8 +69,9 @@ def gradient(name: str) -> str:
 def heat_map(panel: Panel, shape: tuple[int, int], number: int = 0) -> str:
     """A map: one path for each colour, hatched where nothing is known.
 
-    >>> print(heat_map(Panel("r", np.array([0, np.nan, 1])), (1, 3)).count("<path"))
-    4
+    >>> drawn = heat_map(Panel("r", np.array([0, np.nan, 1])), (1, 3))
+    >>> drawn.count('<path fill="#'), drawn.count("url(#hatch0)")
+    (2, 1)
     """
     panel, shape = pooled(panel, shape)
     rows, cols = shape
@@ -69,16 +79,19 @@ def heat_map(panel: Panel, shape: tuple[int, int], number: int = 0) -> str:
     known = np.isfinite(cells)
     level = np.where(known, levels(panel).reshape(shape), -1)
     parts = [f"<title>{escape(describe_panel(panel))}</title>"]
+    strip = cols > 8 * rows
     if not known.all():
-        # The hatching is in units of the page: 3 of some 300 across.
-        width = max(cols, rows) / 55
+        # The hatching is as wide on the page whatever the number of cells: a map is some 330
+        # pixels wide, a strip some 1,000 and 72 high.
+        x, y = (cols / 1000, rows / 72) if strip else (cols / 330, cols / 330)
         parts.append(
-            f'<pattern id="hatch{number}" width="{width:.4g}" height="{width:.4g}" '
-            f'patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
-            f'<path class="hatch" d="M0 0V{width:.4g}" stroke-width="{width * 0.7:.4g}"/></pattern>'
+            f'<pattern id="hatch{number}" width="7" height="7" patternUnits="userSpaceOnUse" '
+            f'patternTransform="scale({x:.4g} {y:.4g}) rotate(45)">'
+            f'<path class="hatch" d="M0 0V7" stroke-width="4"/></pattern>'
         )
-        parts.append(f'<path class="unknown" d="{runs(~known)}"/>')
-        parts.append(f'<path fill="url(#hatch{number})" d="{runs(~known)}"/>')
+        unknown = runs(~known)
+        parts.append(f'<path class="unknown" d="{unknown}"/>')
+        parts.append(f'<path fill="url(#hatch{number})" d="{unknown}"/>')
     colours = palette(panel.colours)
     parts += [
         f'<path fill="{colours[i]}" d="{runs(level == i)}"/>' for i in np.unique(level[known])
@@ -93,10 +106,9 @@ def heat_map(panel: Panel, shape: tuple[int, int], number: int = 0) -> str:
             drawn = arrow_path(np.where(where, arrows, -1))
             if drawn:
                 parts.append(f'<path class="arrow {shade}" d="{drawn}"/>')
-    strip = ' preserveAspectRatio="none"' if cols > 8 * rows else ""
-    kind = "strip" if strip else "map"
+    kind, stretch = ("strip", ' preserveAspectRatio="none"') if strip else ("map", "")
     return (
-        f'<svg class="{kind}" viewBox="0 0 {cols} {rows}"{strip} role="img" '
+        f'<svg class="{kind}" viewBox="0 0 {cols} {rows}"{stretch} role="img" '
         f'aria-label="{escape(panel.title)}" shape-rendering="crispEdges">{"".join(parts)}</svg>'
     )
 
@@ -128,23 +140,13 @@ def arrow_path(arrows: np.ndarray) -> str:
     """Arrows where a policy goes and dots where it stays, in units of cells.
 
     >>> arrow_path(np.array([[4, -1]]))
-    'M0.5 0.5h0'
+    'M0.42 0.5a.08 .08 0 1 0 .16 0a.08 .08 0 1 0-.16 0'
     """
-    parts = []
-    for r, c in np.argwhere(arrows >= 0).tolist():
-        down, right = STEPS[arrows[r, c]]
-        x, y = c + 0.5, r + 0.5
-        if not down and not right:
-            parts.append(f"M{x} {y}h0")
-            continue
-        tip = f"{x + 0.3 * right:g} {y + 0.3 * down:g}"
-        barbs = [
-            f"{x + 0.08 * right + 0.2 * side * down:g} {y + 0.08 * down + 0.2 * side * right:g}"
-            for side in (-1, 1)
-        ]
-        start = f"{x - 0.3 * right:g} {y - 0.3 * down:g}"
-        parts.append(f"M{start}L{tip}M{barbs[0]}L{tip}L{barbs[1]}")
-    return "".join(parts)
+    return "".join(
+        f"M{c + 0.5 + start[1]:g} {r + 0.5 + start[0]:g}{drawn}"
+        for r, c in np.argwhere(arrows >= 0).tolist()
+        for start, drawn in [ARROWS[arrows[r, c]]]
+    )
 
 
 def borders_of(
@@ -240,7 +242,7 @@ class Axis:
         if self.log:
             first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
             decades = range(first, last + 1)
-            inner = (1,) if last - first > 2 else (1, 2, 5)
+            inner = (1,) if self.high > 300 * self.low else (1, 2, 5)
             step = -(-len(decades) // 7)
             found = [m * 10.0**d for d in decades[::step] for m in inner]
         else:
@@ -345,7 +347,7 @@ def line(series: Series, x: Axis, y: Axis, i: int) -> str:
             "M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in stretch) for stretch in stretches(points)
         )
         parts.append(f'<path class="line {series.style} {colour}" d="{path}"/>')
-    if series.style == "points" or len(series.x) <= 40:
+    if marked(series):
         for a, b in zip(series.x, numbers(series.y), strict=True):
             at, height = x.place(a), y.place(b)
             if math.isfinite(at) and math.isfinite(height):
@@ -357,14 +359,19 @@ def line(series: Series, x: Axis, y: Axis, i: int) -> str:
     return "".join(parts)
 
 
+def marked(series: Series) -> bool:
+    """Whether its points are marked: they were measured, and are few enough to tell apart."""
+    return series.style == "points" or (series.style == "line" and len(series.x) <= 40)
+
+
 def swatch(series: Series, i: int) -> str:
     """The sign of a series in the legend."""
-    colour = f"s{i % COLOURS}"
-    drawn = (
-        f'<path class="mark {colour}" transform="translate(14 7)" d="{SHAPES[i % len(SHAPES)]}"/>'
-    )
+    colour, drawn = f"s{i % COLOURS}", ""
     if series.style != "points":
-        drawn = f'<path class="line {series.style} {colour}" d="M0 7H28"/>' + drawn
+        drawn = f'<path class="line {series.style} {colour}" d="M0 7H28"/>'
+    if marked(series):
+        sign = SHAPES[i % len(SHAPES)]
+        drawn += f'<path class="mark {colour}" transform="translate(14 7)" d="{sign}"/>'
     return f'<svg class="swatch" viewBox="0 0 28 14" aria-hidden="true">{drawn}</svg>'
 
 
