@@ -53,7 +53,7 @@ def describe(
 
 def tell(solution: Solution, shape: tuple[int, int] | None = None) -> list[Block]:
     """The blocks of a solution: what to know before believing it, what was found, what was set."""
-    if shape is not None and shape[0] * shape[1] != len(solution.tables.q):
+    if shape is not None and (min(shape) < 1 or shape[0] * shape[1] != len(solution.tables.q)):
         raise InvalidInput(
             f"`shape` must be the rows and columns of a grid with {len(solution.tables.q)} cells, "
             f"one for each state; {shape[0]} x {shape[1]} are {shape[0] * shape[1]}."

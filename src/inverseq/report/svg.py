@@ -239,19 +239,25 @@ class Axis:
         """Round numbers on the axis; few numbers that were given are their own ticks."""
         if self.log and len(self.given) <= 8 and self.begin < self.end:
             return self.given
-        if self.log:
-            first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
-            decades = range(first, last + 1)
-            inner = (1,) if self.high > 300 * self.low else (1, 2, 5)
-            step = -(-len(decades) // 7)
-            found = [m * 10.0**d for d in decades[::step] for m in inner]
-        else:
-            rough = (self.high - self.low) / 5
-            power = 10.0 ** math.floor(math.log10(rough))
-            step_size = power * next(m for m in (1, 2, 5, 10) if m * power >= rough * 0.999)
-            count = math.floor(self.high / step_size) + 1
-            found = [i * step_size for i in range(math.ceil(self.low / step_size), count)]
-        return [tick for tick in found if self.low <= tick * (1 + 1e-12) <= self.high * (1 + 1e-9)]
+        found = self.factors() if self.log else []
+        return found if len(found) > 1 else self.steps()
+
+    def factors(self) -> list[float]:
+        """Powers of ten, and 2 and 5 times them where there are few."""
+        first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
+        if self.high > 300 * self.low:
+            inside = range(first + (10.0**first < self.low), last + 1 - (10.0**last > self.high))
+            return [10.0**d for d in inside[:: -(-len(inside) // 7)]]
+        found = [m * 10.0**d for d in range(first, last + 1) for m in (1, 2, 5)]
+        return [tick for tick in found if self.low <= tick <= self.high]
+
+    def steps(self) -> list[float]:
+        """Multiples of 1, 2 or 5 times a power of ten, at most six of them."""
+        rough = (self.high - self.low) / 5
+        power = 10.0 ** math.floor(math.log10(rough))
+        step = power * next(m for m in (1, 2, 5, 10) if m * power >= rough * (1 - 1e-9))
+        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+        return [i * step for i in range(first, last + 1)]
 
 
 def line_chart(chart: Chart) -> str:
