@@ -121,6 +121,7 @@ def test_a_table_leads_to_the_section_that_it_names():
     assert '<section id="iql-twice">' in html
     assert '<section id="iql-twice-">' in html
     assert "gone</a>" not in html
+    assert page(*[Section("Maps", [])] * 2).count('id="maps"') == 1
 
 
 def test_settings_are_flat_and_nothing_is_said():
@@ -432,6 +433,7 @@ def test_a_report_of_a_run_says_how_it_was_made(tmp_path):
     assert "command inverseq demo" in text
     assert "seed 7" in text
     assert "size 8" in text
+    assert "1 rows in rows.jsonl, SHA-256" in text
     assert not (tmp_path / "run" / "report.html").exists()
 
 

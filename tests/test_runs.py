@@ -238,6 +238,17 @@ def test_a_broken_record_is_noticed(saved, text):
         load_run(saved)
 
 
+def test_a_record_that_lacks_something_is_damage(saved):
+    record = json.loads((saved / "run.json").read_text())
+    del record["sha256"], record["settings"]
+    record["sha256"] = storage.checksum(record)
+    (saved / "run.json").write_text(json.dumps(record))
+    with pytest.raises(
+        DamagedFile, match=r"run\.json is damaged: it lacks something \('settings'\)"
+    ):
+        load_run(saved)
+
+
 def test_where_there_is_no_run_it_is_said(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     for place in (tmp_path, tmp_path / "gone", tmp_path / "file"):

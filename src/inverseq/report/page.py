@@ -19,7 +19,7 @@ from inverseq.io import storage
 from inverseq.report import svg
 from inverseq.report.blocks import Block, Cell, Document, Maps, Section, Settings
 from inverseq.report.maps import Panel
-from inverseq.report.runs import ROWS, RUN, Run, is_run, load_run
+from inverseq.report.runs import ROWS, RUN, Run, is_run, load_run, sha256
 from inverseq.report.solutions import describe
 from inverseq.solution import load
 
@@ -55,7 +55,7 @@ def write_report(
                 f"one. Give it with a saved solution."
             )
         found = load_run(folder)
-        html = render(found.document, made(found))
+        html = render(found.document, made(found, folder))
     elif (folder / "solution.json").exists():
         solution = load(folder)
         html = render(describe(solution, shape, folder.resolve().name))
@@ -71,15 +71,16 @@ def write_report(
     return path
 
 
-def made(run: Run) -> list[Settings]:
+def made(run: Run, folder: Path) -> list[Settings]:
     """How a run came about, for the foot of its page."""
+    fingerprint = sha256((folder / ROWS).read_bytes())
     record = {
         "experiment": run.kind,
         "command": run.command,
         "seed": run.seed,
         "seconds": round(run.seconds, 2),
         "versions": run.versions,
-        "rows": f"{len(run.rows):,} in {ROWS}",
+        "data": f"{len(run.rows):,} rows in {ROWS}, SHA-256 {fingerprint}",
     }
     return [Settings(record, "How this was made"), Settings(run.settings, "Settings of the run")]
 
@@ -123,16 +124,23 @@ def render(document: Document, made: list[Settings] | None = None) -> str:
 
 
 class Figures:
-    """The pictures of a page; each map has a number of its own on it."""
+    """The pictures of a page, and what must be there once: numbers of maps, names of sections."""
 
     def __init__(self, document: Document) -> None:
         from markupsafe import Markup
 
         self.safe = Markup  # what is made here is made of numbers and of escaped text
         self.drawn = 0
+        self.titles: set[str] = set()
         self.scales = sorted(
             {p.colours for b in walk(document) if isinstance(b, Maps) for p in b.panels}
         )
+
+    def first(self, section: Section) -> bool:
+        """Whether it is the first section of its title: the one that links lead to."""
+        known = section.title in self.titles
+        self.titles.add(section.title)
+        return not known
 
     def gradients(self) -> Markup:
         """The scales that the page uses, once."""

@@ -121,16 +121,18 @@ def load_run(folder: str | PathLike[str]) -> Run:
     if storage.checksum(record) != own_sum:
         raise storage.damaged(place, "its checksum does not agree")
     data = {}
-    for name, expected in record["files"].items():
+    for name in (ROWS, DOCUMENT):
         data[name] = storage.read(folder / name)
-        if sha256(data[name]) != expected:
+        if sha256(data[name]) != record.get("files", {}).get(name):
             raise storage.damaged(folder / name, "its checksum does not agree")
-    return Run(
-        kind=record["kind"],
-        document=from_plain(json.loads(data[DOCUMENT]), str(folder / DOCUMENT)),
-        rows=[json.loads(line) for line in data[ROWS].splitlines()],
-        **{name: record[name] for name in ("settings", "command", "seed", "seconds", "versions")},
-    )
+    names = ("kind", "settings", "command", "seed", "seconds", "versions")
+    try:
+        known = {name: record[name] for name in names}
+        rows = [json.loads(line) for line in data[ROWS].splitlines()]
+        document = json.loads(data[DOCUMENT])
+    except (KeyError, ValueError) as error:
+        raise storage.damaged(place, f"it lacks something ({error})") from error
+    return Run(document=from_plain(document, str(folder / DOCUMENT)), rows=rows, **known)
 
 
 def is_run(folder: Path) -> bool:
