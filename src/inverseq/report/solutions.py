@@ -199,7 +199,7 @@ def grid_maps(solution: Solution, shape: tuple[int, int]) -> list[Block]:
                 reward[:, a],
                 signed=True,
                 limits=(-far, far),
-                note="some cells lie beyond the scale" * bool((sizes > far).any()),
+                note="some cells lie beyond the scale" * bool((np.abs(reward[:, a]) > far).any()),
             )
             for a, name in enumerate(actions)
         ]
