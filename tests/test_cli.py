@@ -5,11 +5,15 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 import inverseq
 from inverseq import cli
+from inverseq.experiments.demo import Demo
+from inverseq.report import load_run
 
 SMALL = ["demo", "--size", "8", "--objects", "6", "--episodes", "400", "--block", "2"]
 
@@ -49,13 +53,74 @@ def test_version(capsys):
     assert capsys.readouterr().out == inverseq.__version__ + "\n"
 
 
-def test_demo_prints_a_table_and_writes_a_picture_and_solutions(tmp_path, capsys):
+def test_demo_prints_a_table_and_writes_a_report_a_picture_and_solutions(tmp_path, capsys):
     assert cli.main([*SMALL, "--epochs", "20", "--out", str(tmp_path / "out")]) == 0
     said = capsys.readouterr().out
+    assert said.splitlines()[-1].endswith(str(tmp_path / "out" / "report.html"))
     assert all(word in said for word in ("IAVI", "IQL", "CIQL", "EVD", "rule broken", "maps.png"))
     assert (tmp_path / "out" / "maps.png").read_bytes().startswith(b"\x89PNG")
     ruled = inverseq.load(tmp_path / "out" / "ciql")
     assert ruled.info.task["constraints"] == ["no entry"]
+
+
+def test_the_run_of_the_demo_holds_what_it_printed(tmp_path, capsys):
+    out = tmp_path / "out"
+    assert cli.main([*SMALL, "--epochs", "5", "--out", str(out), "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    run = load_run(out)
+    assert printed["report"] == str(out / "report.html")
+    assert list(run.rows) == printed["rows"]
+    assert (run.kind, run.seed, run.settings["block"]) == ("demo", 0, 2)
+    assert run.command.startswith("inverseq demo --size 8 --objects 6 --episodes 400 --block 2")
+    sections = [block.title for block in run.document.blocks]
+    assert sections == ["Results", "Maps", "IAVI", "IAVI, state gauge", "IQL", "CIQL"]
+
+
+def test_the_command_of_the_demo_is_what_was_asked():
+    assert Demo().command == "inverseq demo"
+    asked = Demo(size=8, out=Path("my demo")).command
+    assert asked == "inverseq demo --size 8 --out 'my demo'"
+
+
+def test_report_makes_a_page_of_a_run_and_of_a_solution(tmp_path, capsys):
+    out = tmp_path / "out"
+    assert cli.main([*SMALL, "--epochs", "5", "--out", str(out)]) == 0
+    first = (out / "report.html").read_bytes()
+    (out / "report.html").unlink()
+    capsys.readouterr()
+    assert cli.main(["report", str(out)]) == 0
+    assert capsys.readouterr().out == f"{out / 'report.html'}\n"
+    assert (out / "report.html").read_bytes() == first
+
+    page = tmp_path / "ciql.html"
+    arguments = ["report", str(out / "ciql"), "--shape", "8", "8", "--out", str(page), "--json"]
+    assert cli.main(arguments) == 0
+    assert json.loads(capsys.readouterr().out) == {"report": str(page)}
+    assert "policy under the constraints" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere"], "must have a saved run (a folder with run.json) or a saved solution"),
+        (["found", "--shape", "3", "3"], "grid with 2 cells, one for each state; 3 x 3 are 9"),
+        (["found", "--shape", "-1", "-2"], "-1 x -2"),
+        (["found", "--out", "."], "`out` must be a file, such as report.html; . is a folder"),
+    ],
+)
+def test_a_report_that_cannot_be_made_is_one_clear_sentence(
+    tmp_path, capsys, monkeypatch, arguments, message
+):
+    monkeypatch.chdir(tmp_path)
+    ring = np.stack([np.eye(2), np.eye(2)[::-1]], axis=1)
+    task = inverseq.Task(2, 0.9, transitions=ring)
+    inverseq.IAVI().solve(np.full((2, 2), 0.5), task).save("found")
+    assert cli.main(["report", *arguments]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("inverseq: ")
+    assert message in said.err
+    assert not (tmp_path / "found" / "report.html").exists()
 
 
 def test_demo_as_json_keeps_the_rule_and_recovers_the_reward(tmp_path, capsys):

@@ -272,7 +272,7 @@ def test_importing_the_package_loads_nothing_heavy():
 
 def test_asking_the_command_line_for_help_loads_nothing_heavy():
     program = "sys.argv = ['inverseq', '--help']; from inverseq.cli import main; main()"
-    assert not loaded_after(program) & {"jax", "matplotlib", "numba", "scipy"}
+    assert not loaded_after(program) & {"jax", "jinja2", "matplotlib", "numba", "scipy"}
 
 
 # -- what is public -----------------------------------------------------------------------------

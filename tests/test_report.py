@@ -31,6 +31,21 @@ def test_every_panel_carries_its_title_and_note(tmp_path):
         assert f"<!-- {text} -->" in written
 
 
+def test_a_policy_is_drawn_over_its_map(tmp_path):
+    # The same map with and without: where the arrows are, and only there, it is white.
+    from matplotlib.image import imread
+
+    dark = np.zeros(16)
+    dark[0] = 1
+    arrows = np.full(16, -1)
+    arrows[[5, 10]] = [3, 4]
+    plain = imread(draw([Panel("p", dark)], (4, 4), tmp_path / "plain.png"))
+    pointed = imread(draw([Panel("p", dark, arrows=arrows)], (4, 4), tmp_path / "arrows.png"))
+    changed = (plain != pointed).any(axis=2)
+    assert 20 < changed.sum() < 0.02 * changed.size
+    assert (pointed[changed].max(axis=0)[:3] > 0.99).all()
+
+
 def test_nothing_known_is_drawn_as_such(tmp_path):
     draw([Panel("reward", np.full(4, np.nan))], (2, 2), tmp_path / "maps.png")
 

@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as arrays
 
 from inverseq.errors import DamagedFile, InvalidInput
 from inverseq.io import storage
-from inverseq.io.storage import read_folder, write_file, write_folder
+from inverseq.io.storage import read_folder, write_file, write_files, write_folder
 
 ARRAYS = {"q": np.array([[1.0, -np.inf]]), "safe": np.array([[True, False]])}
 SETTINGS = {"discount": 0.9, "gauge": "uniform", "seed": None, "change": [0.5, 0.25]}
@@ -106,6 +106,20 @@ def test_a_crash_leaves_the_old_file(tmp_path, monkeypatch, call):
     assert names(tmp_path) == ["file"]
 
 
+@pytest.mark.parametrize("at", [1, 2])
+def test_files_that_belong_together_take_their_places_after_all_are_written(
+    tmp_path, monkeypatch, at
+):
+    write_files(tmp_path, {"rows": b"old", "sums": b"old"})
+    monkeypatch.setattr(storage.os, "replace", Crash(at))
+    with pytest.raises(OSError, match="the disk is gone"):
+        write_files(tmp_path, {"rows": b"new", "sums": b"new"})
+    assert names(tmp_path) == ["rows", "sums"]
+    # The last of them, which knows the others, is old in either case.
+    assert (tmp_path / "rows").read_bytes() == (b"old" if at == 1 else b"new")
+    assert (tmp_path / "sums").read_bytes() == b"old"
+
+
 # -- folders: what goes in comes out -------------------------------------------------------------
 
 
@@ -193,6 +207,17 @@ def test_a_folder_with_anything_added_or_of_another_kind_is_refused(saved):
         write_folder(saved, "solution", ARRAYS, SETTINGS)
     with pytest.raises(InvalidInput, match=r"notes\.txt is a file\. Choose another name"):
         write_folder(saved / "notes.txt", "solution", ARRAYS, SETTINGS)
+
+
+def test_a_report_may_lie_in_a_folder_and_goes_with_it(saved, tmp_path):
+    (saved / "report.html").write_bytes(b"of what was saved before")
+    read_folder(saved, "solution")
+    write_folder(saved, "solution", {}, {})
+    assert names(saved) == ["arrays.safetensors", "solution.json"]
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "report.html").write_bytes(b"of something else")
+    with pytest.raises(InvalidInput, match=r"other holds report\.html"):
+        write_folder(tmp_path / "other", "solution", {}, {})
 
 
 @pytest.mark.parametrize("at", [1, 2, 3, 4])

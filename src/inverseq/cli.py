@@ -7,6 +7,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
@@ -36,7 +37,7 @@ def demo(*, settings: Annotated[Demo, tyro.conf.arg(name="")], json: Flag = Fals
 
     An expert walks a grid with coloured objects. From its steps alone, IAVI and IQL recover what it
     was after. CIQL imitates it under a rule that it never had: do not choose to enter a certain
-    block of cells. Prints a table and writes a picture and the solutions.
+    block of cells. Prints a table and writes a report, a picture and the solutions.
 
     Args:
         settings: What to run.
@@ -54,6 +55,8 @@ def demo(*, settings: Annotated[Demo, tyro.conf.arg(name="")], json: Flag = Fals
 def show(result: Result) -> None:
     """The table of the demonstration, in words that need no manual."""
     from rich.table import Table
+
+    from inverseq.experiments.demo import notes
 
     console = terminal()
     table = Table(
@@ -75,19 +78,12 @@ def show(result: Result) -> None:
             f"{row.seconds:.2f}" if row.seconds else "",
         )
     console.print(table)
-    notes = [
-        "EVD: true value given away per state against the expert. Reward corr.: with the true "
-        "reward, in the state gauge. Rule broken: steps that chose to enter the block, out of "
-        f"{result.rows[0].steps:,}; blown in: steps that the wind carried there. CIQL's EVD is the "
-        "price of the rule."
-    ]
-    if not all(row.converged for row in result.rows):
-        notes += ["* The reward still changed by more than 1e-4 in the last epoch (--epochs)."]
-    for note in notes:
+    for note in notes(result.rows):
         console.print(note, style="dim", highlight=False)
     console.print(f"\nPicture:   {result.picture}", highlight=False, soft_wrap=True)
     folders = ", ".join(str(path) for path in result.saved)
     console.print(f"Solutions: {folders}", highlight=False, soft_wrap=True)
+    console.print(f"Report:    {result.report}", highlight=False, soft_wrap=True)
 
 
 def terminal() -> Console:
@@ -97,7 +93,30 @@ def terminal() -> Console:
     return Console(width=None if sys.stdout.isatty() else 100)
 
 
-COMMANDS: dict[str, Callable[..., Any]] = {"demo": demo}
+def report(
+    run: tyro.conf.Positional[Path],
+    *,
+    out: Path | None = None,
+    shape: tuple[int, int] | None = None,
+    json: Flag = False,
+) -> None:
+    """Turn a saved run or a saved solution into one HTML file that needs nothing else.
+
+    Prints its path. It opens in any browser, needs no network, and can be mailed as it is.
+
+    Args:
+        run: The folder that was saved.
+        out: The file to write; report.html in the folder where not given.
+        shape: Rows and columns of the grid of a saved solution, to draw maps.
+        json: Print the path as JSON, and nothing else.
+    """
+    from inverseq.report import write_report
+
+    path = write_report(run, out, shape=shape)
+    print(json_format.dumps({"report": str(path)}) if json else path)
+
+
+COMMANDS: dict[str, Callable[..., Any]] = {"demo": demo, "report": report}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -26,6 +26,19 @@ if TYPE_CHECKING:
     from inverseq.gauges import Backup, Gauge
 
 
+def versions() -> dict[str, str]:
+    """What things are computed with, for the record.
+
+    >>> sorted(versions())
+    ['inverseq', 'numpy', 'python']
+    """
+    return {
+        "inverseq": __version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+    }
+
+
 @dataclass(frozen=True)
 class Info:
     """How a solution was found, and how far to trust it."""
@@ -58,13 +71,7 @@ class Info:
     """Wall time."""
     seed: int | None = None
     """The seed, where chance had a part."""
-    versions: Mapping[str, str] = field(
-        default_factory=lambda: {
-            "inverseq": __version__,
-            "numpy": np.__version__,
-            "python": platform.python_version(),
-        }
-    )
+    versions: Mapping[str, str] = field(default_factory=versions)
     """What it was computed with."""
 
 

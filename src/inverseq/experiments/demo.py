@@ -7,9 +7,11 @@ to enter this block of cells", and `CIQL` imitates it under that rule.
 
 from __future__ import annotations
 
+import shlex
+import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +22,28 @@ from inverseq.algorithms import IAVI, IQL
 from inverseq.demonstrations import Demonstrations
 from inverseq.errors import InvalidInput, NotConverged
 from inverseq.gauges import StateOnly
-from inverseq.report import Panel, draw
+from inverseq.report import (
+    Cell,
+    Column,
+    Document,
+    Maps,
+    Panel,
+    Run,
+    Section,
+    Table,
+    draw,
+    save_run,
+    tell,
+    write_report,
+)
 from inverseq.solution import Solution
 from inverseq.task import Constraint, Task
 from inverseq.worlds import World
+
+MAPS = (
+    "What the expert was after, and what was recovered; values, and what the rule costs to keep, "
+    "with its block outlined."
+)
 
 
 @dataclass(frozen=True)
@@ -47,7 +67,23 @@ class Demo:
     seed: int = 0
     """Another seed is another world."""
     out: Path = Path("demo")
-    """The folder for the picture and the saved solutions."""
+    """The folder for the results: the report, the picture and the saved solutions."""
+
+    @property
+    def command(self) -> str:
+        """The command that does it again.
+
+        >>> Demo(size=8).command
+        'inverseq demo --size 8'
+        """
+        given = [(f.name, getattr(self, f.name)) for f in fields(self)]
+        defaults = {f.name: f.default for f in fields(self)}
+        changed = [
+            f"--{name} {shlex.quote(str(value))}"
+            for name, value in given
+            if value != defaults[name]
+        ]
+        return " ".join(["inverseq demo", *changed])
 
 
 @dataclass(frozen=True)
@@ -78,6 +114,7 @@ class Result:
     saved: list[Path]
     states: int
     steps: int
+    report: Path
 
     def plain(self) -> dict[str, Any]:
         """As plain data, for ``--json``."""
@@ -85,11 +122,13 @@ class Result:
             "rows": [asdict(row) for row in self.rows],
             "picture": str(self.picture),
             "solutions": [str(path) for path in self.saved],
+            "report": str(self.report),
         }
 
 
 def run(settings: Demo) -> Result:
-    """Make the world, watch the expert, fit, measure, draw, save."""
+    """Make the world, watch the expert, fit, measure, draw, save, report."""
+    began = time.perf_counter()
     if settings.episodes < 1 or settings.length < 1:
         raise InvalidInput(
             f"`episodes` and `length` must be at least 1; got {settings.episodes} and "
@@ -126,14 +165,86 @@ def run(settings: Demo) -> Result:
     for method, solution in found.items():
         saved.append(settings.out / method.lower().replace(", ", "-").replace(" ", "-"))
         solution.save(saved[-1])
+    maps, shape = panels(world, found, region), world.shape or (1, len(world.reward))
     picture = draw(
-        panels(world, found, region),
-        world.shape or (1, len(world.reward)),
+        maps,
+        shape,
         settings.out / "maps.png",
         title=f"What {len(seen):,} steps of an expert say about its reward",
         columns=3,
     )
-    return Result(rows, picture, saved, len(world.reward), len(seen))
+    said = document(rows, Maps(maps, shape, MAPS), found, len(seen), settings)
+    seconds = time.perf_counter() - began
+    record = {**asdict(settings), "out": str(settings.out)}
+    results = [asdict(row) for row in rows]
+    done = Run("demo", said, results, record, settings.command, settings.seed, seconds)
+    save_run(settings.out, done)
+    report = write_report(settings.out)
+    return Result(rows, picture, saved, len(world.reward), len(seen), report)
+
+
+def document(
+    rows: list[Row], maps: Maps, found: dict[str, Solution], steps: int, settings: Demo
+) -> Document:
+    """What the report says: the table, the maps, and a section for each solution."""
+    states = maps.shape[0] * maps.shape[1]
+    return Document(
+        f"What {steps:,} steps say about an expert",
+        f"An expert walked a world of {states:,} cells and {settings.objects} objects, half "
+        f"knowing what it wanted. From its steps alone IAVI and IQL recover what it was after; "
+        f"CIQL imitates it under a rule that it never had: do not choose to enter a certain block "
+        f"of {settings.block} × {settings.block} cells.",
+        [
+            Section("Results", [table(rows)]),
+            Section("Maps", [maps]),
+            *(Section(method, tell(solution, maps.shape)) for method, solution in found.items()),
+        ],
+    )
+
+
+def table(rows: list[Row]) -> Table:
+    """The table of the report; the name of a method leads to its section."""
+    fitted = [row for row in rows if row.reward_correlation is not None]
+
+    def least(row: Row, name: str, digits: str) -> Cell:
+        # What reads the same is as good.
+        text, best = (
+            format(value, digits)
+            for value in (getattr(row, name), min(getattr(r, name) for r in fitted))
+        )
+        return Cell(text, best=row in fitted and text == best)
+
+    heads = ("EVD", "EVD²", "reward corr.", "rule broken", "blown in", "seconds")
+    return Table(
+        ["method", *(Column(head, numeric=True) for head in heads)],
+        [
+            [
+                Cell(row.method + ("" if row.converged else " *"), to=row.method),
+                least(row, "evd", ".3f"),
+                least(row, "evd_squared", ".4f"),
+                None if row.reward_correlation is None else f"{row.reward_correlation:.3f}",
+                least(row, "chosen", ","),
+                f"{row.blown:,}",
+                f"{row.seconds:.2f}" if row in fitted else None,
+            ]
+            for row in rows
+        ],
+        "Each policy under the true reward, and walking the world.",
+        notes(rows),
+    )
+
+
+def notes(rows: list[Row]) -> list[str]:
+    """What the columns mean."""
+    said = [
+        "EVD: true value given away per state against the expert. Reward corr.: with the true "
+        "reward, in the state gauge. Rule broken: steps that chose to enter the block, out of "
+        f"{rows[0].steps:,}; blown in: steps that the wind carried there. CIQL's EVD is the "
+        "price of the rule."
+    ]
+    if not all(row.converged for row in rows):
+        said += ["* The reward still changed by more than 1e-4 in the last epoch (--epochs)."]
+    return said
 
 
 def fits(

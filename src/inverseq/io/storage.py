@@ -22,6 +22,8 @@ from inverseq.errors import DamagedFile, InvalidInput
 
 FOLDER_FORMAT = 1
 ARRAYS = "arrays.safetensors"
+REPORT = "report.html"
+"""A page about a folder may lie in it: it is made again from what it tells of."""
 
 Name = str | os.PathLike[str]
 
@@ -36,18 +38,37 @@ def write_file(path: Name, data: bytes) -> None:
     b'1 2 3'
     """
     path = Path(path).resolve()  # a link stays a link: what it leads to is replaced
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = beside(path)
+    write_files(path.parent, {path.name: data})
+
+
+def write_files(folder: Name, files: Mapping[str, bytes]) -> None:
+    """Write files that belong together: none takes its place before all are on the disk.
+
+    Between the first and the last that takes its place a crash can still fall; the last should
+    therefore hold the checksums of the others.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_files(folder, {"rows": b"1 2 3", "sums": b"6"})
+    ...     sorted(file.name for file in Path(folder).iterdir())
+    ['rows', 'sums']
+    """
+    folder = Path(folder).resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    partials = {folder / name: beside(folder / name) for name in files}
     try:
-        with partial.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
+        for partial, data in zip(partials.values(), files.values(), strict=True):
+            with partial.open("xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        for path, partial in partials.items():
+            os.replace(partial, path)
     except BaseException:
-        partial.unlink(missing_ok=True)
+        for partial in partials.values():
+            partial.unlink(missing_ok=True)
         raise
-    sync(path.parent)
+    sync(folder)
 
 
 def write_folder(
@@ -190,11 +211,12 @@ def check_replaceable(folder: Path, kind: str) -> None:
         )
     found = {file.name for file in folder.iterdir()}
     settings_file = f"{kind}.json"
-    foreign = sorted(found - {settings_file, ARRAYS})
+    foreign = sorted(found - {settings_file, ARRAYS, REPORT})
     if foreign or (found and settings_file not in found):
+        held = (foreign or sorted(found))[0]
         raise InvalidInput(
-            f"A {kind} may replace only a saved {kind}; {folder} holds {(foreign or [ARRAYS])[0]}. "
-            f"Choose another folder, or empty this one."
+            f"A {kind} may replace only a saved {kind}; {folder} holds {held}. Choose another "
+            f"folder, or empty this one."
         )
 
 

@@ -15,6 +15,8 @@ from inverseq.io import storage
 
 SUFFIXES = (".png", ".svg", ".pdf")
 INK, FAINT, MARK = "#1f2430", "#8a8f98", "#d1495b"
+STEPS = ((-1, 0), (1, 0), (0, -1), (0, 1), (0, 0))
+"""Rows and columns that each arrow goes: up, down, left, right, stay, as in `worlds.grid`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +37,45 @@ class Panel:
     """Cells to outline, bool (S,)."""
     note: str = ""
     """A line below."""
+    arrows: np.ndarray | None = None
+    """A policy: 0 to 4 for up, down, left, right and stay, -1 for no arrow, integers (S,)."""
+    limits: tuple[float, float] | None = None
+    """The values at the ends of the scale, where several maps share one."""
+
+    def __post_init__(self) -> None:
+        for name, kind in ("values", float), ("region", bool), ("arrows", int):
+            given = getattr(self, name)
+            if given is not None:
+                array = np.array(given, dtype=kind)
+                array.flags.writeable = False
+                object.__setattr__(self, name, array)
+        if self.arrows is not None and not np.isin(self.arrows, range(-1, len(STEPS))).all():
+            raise InvalidInput(
+                f"`Panel.arrows` must lie from -1 to {len(STEPS) - 1}; {self.title!r} has "
+                f"{self.arrows.min()} to {self.arrows.max()}."
+            )
+        if self.limits is not None:
+            low, high = map(float, self.limits)
+            object.__setattr__(self, "limits", (low, high))
+
+    @property
+    def colours(self) -> str:
+        """What Matplotlib calls the colour map."""
+        return "RdBu" if self.signed else "viridis"
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        """The values that get the first and the last colour.
+
+        >>> Panel("reward", np.array([-1.0, 3.0, np.nan]), signed=True).scale
+        (-3.0, 3.0)
+        """
+        known = self.values[np.isfinite(self.values)]
+        low, high = self.limits or ((known.min(), known.max()) if known.size else (0.0, 1.0))
+        if self.signed:
+            high = max(abs(low), abs(high), 1e-12)
+            low = -high
+        return float(low), float(high)
 
 
 def draw(
@@ -55,13 +96,7 @@ def draw(
     path = Path(path)
     if path.suffix not in SUFFIXES:
         raise InvalidInput(f"A picture must end in one of {SUFFIXES}; {path.name!r} does not.")
-    rows_cols = shape[0] * shape[1]
-    for panel in panels:
-        if np.shape(panel.values) != (rows_cols,):
-            raise InvalidInput(
-                f"`Panel.values` must have one number for each of {rows_cols} cells; "
-                f"{panel.title!r} has shape {np.shape(panel.values)}."
-            )
+    check_panels(panels, shape)
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -76,16 +111,12 @@ def draw(
     figure = Figure(figsize=size, layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for axis, panel in zip(axes, panels, strict=False):
-        cells = np.asarray(panel.values, dtype=float).reshape(shape)
-        known = cells[np.isfinite(cells)]
-        low, high = (known.min(), known.max()) if known.size else (0.0, 1.0)
-        if panel.signed:
-            high = max(abs(low), abs(high), 1e-12)
-            low = -high
+        cells = panel.values.reshape(shape)
+        low, high = panel.scale
         axis.set_facecolor("#f0f0f2")
         image = axis.imshow(
             np.where(np.isfinite(cells), cells, np.nan),
-            cmap="RdBu" if panel.signed else "viridis",
+            cmap=panel.colours,
             vmin=low,
             vmax=high,
             interpolation="nearest",
@@ -93,7 +124,9 @@ def draw(
         if not np.isfinite(cells).all():
             axis.patch.set(hatch="////", edgecolor="#c9ccd2")
         if panel.region is not None:
-            outline(axis, np.asarray(panel.region).reshape(shape))
+            outline(axis, panel.region.reshape(shape))
+        if panel.arrows is not None:
+            point(axis, panel.arrows.reshape(shape))
         axis.set_title(panel.title, fontsize=10, color=INK, pad=5)
         axis.set_xlabel(panel.note, fontsize=8, color=FAINT)
         axis.set_xticks([])
@@ -113,19 +146,58 @@ def draw(
     return path
 
 
-def outline(axis, region: np.ndarray) -> None:  # type: ignore[no-untyped-def]
-    """Draw the border of a region of cells."""
+def check_panels(panels: Sequence[Panel], shape: tuple[int, int]) -> None:
+    """Raise unless every map has one entry for each cell of the grid."""
+    cells = shape[0] * shape[1]
+    for panel in panels:
+        for name in ("values", "region", "arrows"):
+            array = getattr(panel, name)
+            if array is not None and array.shape != (cells,):
+                raise InvalidInput(
+                    f"`Panel.{name}` must have one number for each of {cells} cells; "
+                    f"{panel.title!r} has shape {array.shape}."
+                )
+
+
+def borders(region: np.ndarray) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """The sides of cells where a region ends, each from one (row, column) corner to the other.
+
+    >>> len(borders(np.array([[True, True, False]])))
+    6
+    """
     padded = np.pad(region, 1)
     lines = []
-    for r, c in np.argwhere(region):
-        for dr, dc, ends in (
-            (-1, 0, ((0, 0), (0, 1))),
-            (1, 0, ((1, 0), (1, 1))),
-            (0, -1, ((0, 0), (1, 0))),
-            (0, 1, ((0, 1), (1, 1))),
+    for r, c in np.argwhere(region).tolist():
+        for dr, dc, (a, b), (y, x) in (
+            (-1, 0, (0, 0), (0, 1)),
+            (1, 0, (1, 0), (1, 1)),
+            (0, -1, (0, 0), (1, 0)),
+            (0, 1, (0, 1), (1, 1)),
         ):
             if not padded[r + 1 + dr, c + 1 + dc]:
-                lines.append([(c + x - 0.5, r + y - 0.5) for y, x in ends])
+                lines.append(((r + a, c + b), (r + y, c + x)))
+    return lines
+
+
+def outline(axis, region: np.ndarray) -> None:  # type: ignore[no-untyped-def]
+    """Draw the border of a region of cells."""
     from matplotlib.collections import LineCollection
 
+    lines = [[(x - 0.5, y - 0.5) for y, x in line] for line in borders(region)]
     axis.add_collection(LineCollection(lines, colors=MARK, linewidths=1.6, capstyle="round"))
+
+
+def point(axis, arrows: np.ndarray) -> None:  # type: ignore[no-untyped-def]
+    """Draw a policy: an arrow where it goes, a dot where it stays."""
+    r, c = np.nonzero(arrows >= 0)
+    down, right = np.array(STEPS)[arrows[r, c]].T
+    going = (down != 0) | (right != 0)
+    axis.quiver(
+        *(c[going], r[going], right[going], down[going]),
+        pivot="mid",
+        angles="xy",
+        scale_units="xy",
+        scale=1.6,
+        color="white",
+    )
+    axis.scatter(c[~going], r[~going], s=3, color="white")

@@ -119,8 +119,8 @@ def table(
                 "calls EVD. Reward corr.: with the true reward, in the state gauge. Seconds: wall "
                 "time of the fit, one thread. Converged: by the paper's criterion (no reward "
                 "changes by 1e-4 between iterations) or the method's own stricter one.",
-                "With the exact policy IAVI has an EVD of 0 at any tolerance: its policy is what it "
-                "was given. Means of EVD weigh states alike and may cancel; squares do not.",
+                "Given the exact policy, IAVI has an EVD of 0 at any tolerance: it returns that "
+                "policy. Means of EVD weigh states alike and may cancel; squares do not.",
                 "Methods that find a reward are judged by the Boltzmann policy of that reward; "
                 "\"own policy\" is the soft-optimal policy that maximum entropy assumes.",
             ],
