@@ -44,11 +44,12 @@ ALLOWED = {
     "planning": ["equations", "_linear", *MODEL, "_progress", *WORDS],
     "gauges": ["equations", "planning", "_linear", *MODEL, "_progress", *WORDS],
     "solution": ["equations", "gauges", *MODEL, "demonstrations", "io", "io.*", "version", *WORDS],
+    "matching": [*NOUNS, "equations", "gauges", "planning", "_checks", *WORDS],
     "nets": ["_checks", *WORDS],
     "training": [*NOUNS, "equations", "nets", "_progress", *WORDS],
     "algorithms": ["algorithms.*"],
     "algorithms.*": [
-        *[*NOUNS, "equations", "gauges", "planning", "_kernels", "nets", "training"],
+        *[*NOUNS, "equations", "gauges", "planning", "matching", "_kernels", "nets", "training"],
         *["_checks", "_progress", "_random", *WORDS],
     ],
     "evaluate": [*NOUNS, "_checks", "equations", "planning", *WORDS],

@@ -12,7 +12,15 @@ from inverseq.version import __version__
 
 if TYPE_CHECKING:
     from inverseq import evaluate, planning, worlds
-    from inverseq.algorithms import CIQL, IAVI, IQL, Decay
+    from inverseq.algorithms import (
+        CIQL,
+        IAVI,
+        IQL,
+        BehaviouralCloning,
+        Decay,
+        DeepMaxEnt,
+        MaxEnt,
+    )
     from inverseq.demonstrations import Additive, Demonstrations
     from inverseq.gauges import Features, Reference, StateOnly, Uniform, Zero
     from inverseq.solution import Solution, load
@@ -23,10 +31,13 @@ __all__ = [
     "IAVI",
     "IQL",
     "Additive",
+    "BehaviouralCloning",
     "Constraint",
     "Decay",
+    "DeepMaxEnt",
     "Demonstrations",
     "Features",
+    "MaxEnt",
     "Reference",
     "Solution",
     "StateOnly",
@@ -43,6 +54,7 @@ __all__ = [
 # Where each name is at home: it is imported on first use, so that who needs one pays for one.
 HOMES = {
     **dict.fromkeys(("CIQL", "IAVI", "IQL", "Decay"), "algorithms"),
+    **dict.fromkeys(("BehaviouralCloning", "DeepMaxEnt", "MaxEnt"), "algorithms"),
     **dict.fromkeys(("Additive", "Demonstrations"), "demonstrations"),
     **dict.fromkeys(("Features", "Reference", "StateOnly", "Uniform", "Zero"), "gauges"),
     **dict.fromkeys(("Solution", "load"), "solution"),

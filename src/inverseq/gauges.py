@@ -209,8 +209,12 @@ def recover(
         row = given - equations.value(given, available)[:, None]
         shown = np.where(available, row, -np.inf)
         found = found._replace(q=np.where(task.terminal[:, None], shown, found.q))
-    if safe is None:
-        return found
+    return found if safe is None else restricted(found, task, safe, backup)
+
+
+def restricted(found: Recovery, task: Task, safe: MaskTable, backup: Backup) -> Recovery:
+    """The same reward, and the values of the best way on among the viable actions."""
+    available = task.available_table()
     if np.array_equal(safe, available):
         return found._replace(safe=safe, q_constrained=found.q)
     # Shaping moves these values along with the reward, and the plan with them. From 0 it would not
