@@ -1,8 +1,8 @@
 """Matching visits: what the family of maximum-entropy algorithms shares.
 
-A reward makes a soft-optimal policy visit states in certain amounts; the demonstrations visited them
-in others. The difference, seen minus expected, is the gradient of the reward of each state, and what
-an algorithm adds is how a reward is made of its parameters: of features, or by a network.
+A reward makes a soft-optimal policy visit states in certain amounts; the demonstrations visited
+them in others. The difference, seen minus expected, is the gradient of the reward of each state,
+and what an algorithm adds is how a reward is made of its parameters: of features, or by a network.
 
 Episodes may differ in length. One that was cut after L steps is compared with L expected steps from
 where it began; one that ended, where the model knows that it may, with as many as the horizon has:
@@ -122,7 +122,7 @@ def expected(seen: Seen, task: Task, policies: Policies) -> np.ndarray:
         visits += now
     if task.terminal is not None:
         visits[task.terminal] = 0.0
-    return visits
+    return np.asarray(visits)
 
 
 class Stationary:
@@ -136,7 +136,7 @@ class Stationary:
     def missed(self, reward: Vector) -> np.ndarray:
         """Seen minus expected visits, (S,), under a reward."""
         policy = self._policy(reward)
-        return self.seen.visits - expected(self.seen, self.task, lambda _: policy)
+        return np.asarray(self.seen.visits - expected(self.seen, self.task, lambda _: policy))
 
     def _policy(self, reward: Vector) -> np.ndarray:
         if self.inner_steps is None:
@@ -145,7 +145,7 @@ class Stationary:
         r = bellman.counted(planning.reward_table(reward, self.task))
         for _ in range(self.inner_steps):
             q, self.v = bellman.backup(r, self.v)
-        return np.exp(equations.log_boltzmann(q, bellman.safe, self.task.temperature))
+        return np.asarray(np.exp(equations.log_boltzmann(q, bellman.safe, self.task.temperature)))
 
 
 class Causal:
@@ -168,12 +168,10 @@ class Causal:
         self.value = float(seen.visits @ reward)
         for k in range(seen.horizon):
             q, v = bellman.backup(r, v)
-            policies.append(
-                np.exp(equations.log_boltzmann(q, bellman.safe, self.task.temperature))
-            )
+            policies.append(np.exp(equations.log_boltzmann(q, bellman.safe, self.task.temperature)))
             row = slice(seen.begins.indptr[k], seen.begins.indptr[k + 1])
             self.value -= float(seen.begins.data[row] @ v[seen.begins.indices[row]])
-        return seen.visits - expected(seen, self.task, lambda k: policies[k - 1])
+        return np.asarray(seen.visits - expected(seen, self.task, lambda k: policies[k - 1]))
 
 
 # -- features, and what is found -----------------------------------------------------------------

@@ -4,7 +4,7 @@
 * ``IQL`` (``CIQL`` on a task with constraints): a log or a stream, no model. Sampled.
 * ``MaxEnt``, ``DeepMaxEnt``: a reward of the state, linear in features or by a network, that few
   demonstrations suffice for and other dynamics can use; a model, given or counted. Iterated.
-* ``BehaviouralCloning``: what was done, as often as it was done: what the others must be better than.
+* ``BehaviouralCloning``: what was done, as often as it was done; what others must do better than.
 
 No algorithm knows another. Each is a frozen dataclass of hyperparameters with
 ``fit(demonstrations, task) -> Solution``; the contract tests find every one of them here.

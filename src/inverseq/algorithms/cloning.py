@@ -1,12 +1,12 @@
 """BehaviouralCloning: the frequencies of actions, with a Dirichlet prior.
 
-In each state the policy is the mean of what a Dirichlet prior becomes once the choices are counted:
+In each state the policy is the mean of what a Dirichlet prior becomes once choices are counted:
 every available action gets some visits more than were seen. It explains nothing, and is the measure
-of what an explanation adds; in states that were not seen it is uniform. A reward comes with it, that
-of the zero gauge, so that constraints can be planned for: nothing is solved.
+of what an explanation adds; in states that were not seen it is uniform. A reward comes with it,
+that of the zero gauge, so that constraints can be planned for: nothing is solved.
 
-Equations: ``count_policy``; the reward is `inverseq.gauges`. Needs: demonstrations; a model only for
-the reward, counted where it is unknown.
+Equations: ``count_policy``; the reward is `inverseq.gauges`. Needs: demonstrations; a model only
+for the reward, counted where it is unknown.
 """
 
 from __future__ import annotations

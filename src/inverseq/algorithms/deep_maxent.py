@@ -2,8 +2,8 @@
 
 The reward of a state is what a network makes of its features. The gradient of maximum entropy with
 respect to the reward of each state, visits seen minus visits expected, is sent back through the
-network to its parameters. The rest is `MaxEnt` of 2008, which is the same with a network that has no
-hidden layer.
+network to its parameters. The rest is `MaxEnt` of 2008, which is the same with a network that has
+no hidden layer.
 
 Equations: ``action_value_target``, ``log_boltzmann``; planning is `inverseq.planning`, visits are
 `inverseq.matching`, networks are `inverseq.nets`. Needs: demonstrations in episodes, the model,
@@ -47,8 +47,9 @@ class Compiled(NamedTuple):
     """The state of the optimiser for fresh parameters."""
     reward: Callable[[Params, Any], Any]
     """The reward of each state, from parameters and features."""
-    step: Callable[[State, Any, Any, Any], tuple[State, Any]]
-    """The next state and its reward, from features, visits missed, and the learning rate."""
+    step: Callable[[State, Any, Any, Any, Any], tuple[State, Any]]
+    """The next state and its reward, from features, visits missed, the learning rate, and how
+    strongly weights are pulled to 0."""
 
 
 @dataclass(frozen=True)
@@ -71,14 +72,14 @@ class DeepMaxEnt:
     learning_rate: float = 3e-3
     """The learning rate at first."""
     halving: float | None = 250.0
-    """After how many steps it is half of what it was; None keeps it. Adam's steps are as long at the
-    end as at the beginning, so that with a constant rate the reward goes on to tremble. A falling
-    one settles by itself: ``info.residual`` says how well."""
+    """After how many steps it is half of what it was; None keeps it. Adam's steps are as long at
+    the end as at the beginning, so that with a constant rate the reward goes on to tremble. A
+    falling one settles by itself: ``info.residual`` says how well."""
     optimiser: Literal["adam", "sgd"] = "adam"
     """How a gradient becomes a step."""
-    weight_decay: float = 1e-4
-    """What pulls the weights to 0: this times their squares is taken off the objective, once half.
-    """
+    weight_decay: float = 1.0
+    """The precision of a normal prior on all weights: what pulls them to 0, the less the more
+    episodes there are. With few, it keeps the network from learning them by heart."""
     clip: float | None = 10.0
     """The longest gradient that is used as it is; longer ones are shortened to it."""
     horizon: int | None = None
@@ -144,7 +145,8 @@ class DeepMaxEnt:
         )
         phi = jax.numpy.asarray(phi if self.features is not None else phi.toarray())
         inner, unit = Stationary(task, seen, self.inner_steps), task.temperature
-        compiled = functions(self.net, self.optimiser, self.weight_decay, self.clip)
+        compiled = functions(self.net, self.optimiser, self.clip)
+        pull = self.weight_decay / demonstrations.n_episodes
         key = jax.random.key(int(generator(seed).integers(2**31)))
         params = self.net.init(key, phi.shape[1], 1)
         state = State(params, compiled.begin(params))
@@ -153,15 +155,14 @@ class DeepMaxEnt:
         for k in track(range(self.max_iterations), "DeepMaxEnt steps", progress):
             missed = inner.missed(unit * reward)
             rate = self.learning_rate * (1.0 if self.halving is None else 0.5 ** (k / self.halving))
-            state, after = compiled.step(state, phi, missed, rate)
+            state, after = compiled.step(state, phi, missed, rate, pull)
             before, reward = reward, as_doubles(after)
             changes.append(matching.moved(before, reward, "DeepMaxEnt", k + 1))
             if changes[-1] < self.tolerance:
                 break
         converged = changes[-1] < self.tolerance
-        matching.warn_unless(
-            converged, changes, "DeepMaxEnt", ", or let the learning rate fall faster with `halving`"
-        )
+        advice = ", or let the learning rate fall faster with `halving`"
+        matching.warn_unless(converged, changes, "DeepMaxEnt", advice)
         residual = float(np.abs(inner.missed(unit * reward)).max())
         found = matching.solution(
             unit * reward, task, safe, seen, Info("DeepMaxEnt", settings=plain(self), seed=seed),
@@ -172,7 +173,7 @@ class DeepMaxEnt:
 
 
 @lru_cache(maxsize=16)
-def functions(net: MLP, optimiser: str, weight_decay: float, clip: float | None) -> Compiled:
+def functions(net: MLP, optimiser: str, clip: float | None) -> Compiled:
     """What is compiled, kept from one fit to the next."""
     jax = need_jax()
     try:
@@ -183,17 +184,17 @@ def functions(net: MLP, optimiser: str, weight_decay: float, clip: float | None)
         ) from None
 
     parts = [optax.clip_by_global_norm(clip)] if clip is not None else []
-    parts += [optax.add_decayed_weights(weight_decay)] if weight_decay else []
     parts += [optax.scale_by_adam()] if optimiser == "adam" else []
     chain = optax.chain(*parts)
 
     def reward(params: Params, phi: Any) -> Any:
         return net.apply(params, phi)[:, 0]
 
-    def step(state: State, phi: Any, missed: Any, rate: Any) -> tuple[State, Any]:
+    def step(state: State, phi: Any, missed: Any, rate: Any, pull: Any) -> tuple[State, Any]:
         now, back = jax.vjp(lambda params: reward(params, phi), state.params)
         # optax goes downhill.
         (gradient,) = back(-missed.astype(now.dtype))
+        gradient = jax.tree.map(lambda g, p: g + pull * p, gradient, state.params)
         updates, kept = chain.update(gradient, state.optimiser, state.params)
         updates = jax.tree.map(lambda u: -rate * u, updates)
         params = optax.apply_updates(state.params, updates)

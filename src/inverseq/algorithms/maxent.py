@@ -1,11 +1,11 @@
 """MaxEnt: Maximum Entropy Inverse Reinforcement Learning (Ziebart et al. 2008; causal: 2010).
 
-Among all ways to behave that show the features of the demonstrations as often as they do, the one of
-greatest entropy commits itself to nothing else, and it is soft-optimal for a reward linear in the
-features. Its weights are found by climbing: plan for a reward, see how often the plan would visit
-each state, and move the weights by what was seen minus what is expected. The form of 2008 plans as
-if there were no end and counts visits up to a horizon; the causal form knows how many steps are to
-go, and so climbs the likelihood itself.
+Among all ways to behave that show the features of the demonstrations as often as they do, the one
+of greatest entropy commits itself to nothing else, and it is soft-optimal for a reward linear in
+the features. Its weights are found by climbing: plan for a reward, see how often the plan would
+visit each state, and move the weights by what was seen minus what is expected. The form of 2008
+plans as if there were no end and counts visits up to a horizon; the causal form knows how many
+steps are to go, and so climbs the likelihood itself.
 
 Equations: ``action_value_target``, ``log_boltzmann``; planning is `inverseq.planning`, visits are
 `inverseq.matching`. Needs: demonstrations in episodes, and the model, counted where it is unknown.
@@ -143,7 +143,7 @@ class MaxEnt:
     def _quasi_newton(
         self, inner: Stationary | Causal, phi: Any, unit: float, progress: bool | None
     ) -> tuple[np.ndarray, list[float], bool]:
-        from scipy.optimize import minimize
+        from scipy.optimize import minimize as search
 
         assert isinstance(inner, Causal)
         causal = inner
@@ -162,6 +162,7 @@ class MaxEnt:
                 raise StopIteration
 
         options = {"maxiter": self.max_iterations, "maxfun": 20 * self.max_iterations}
+        minimize: Any = search
         found = minimize(
             loss, np.zeros(phi.shape[1]), jac=True, method="L-BFGS-B", callback=after,
             options=options | {"ftol": 0.0, "gtol": 1e-12},
