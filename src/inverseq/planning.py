@@ -199,7 +199,7 @@ class Planner:
             if shrunk < 1 or fresh:
                 v, q, after, residual = ahead, q_ahead, after_ahead, left
             # Steps at this pace that would cost more than factors that make the next ones short.
-            if shrunk >= 1 or shrunk**WORTH_FACTORS > goal / residual:
+            if shrunk >= 1 or residual * shrunk**WORTH_FACTORS > goal:
                 self.factor = None
             fresh = False
         return None

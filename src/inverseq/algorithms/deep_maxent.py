@@ -47,6 +47,9 @@ class Compiled(NamedTuple):
     """The state of the optimiser for fresh parameters."""
     reward: Callable[[Params, Any], Any]
     """The reward of each state, from parameters and features."""
+    gradient: Callable[[Params, Any, Any, Any], Params]
+    """The way uphill, negated: from parameters, features, visits missed, and how strongly weights
+    are pulled to 0."""
     step: Callable[[State, Any, Any, Any, Any], tuple[State, Any]]
     """The next state and its reward, from features, visits missed, the learning rate, and how
     strongly weights are pulled to 0."""
@@ -163,7 +166,8 @@ class DeepMaxEnt:
         converged = changes[-1] < self.tolerance
         advice = ", or let the learning rate fall faster with `halving`"
         matching.warn_unless(converged, changes, "DeepMaxEnt", advice)
-        residual = float(np.abs(inner.missed(unit * reward)).max())
+        gradient = compiled.gradient(state.params, phi, inner.missed(unit * reward), pull)
+        residual = max(float(np.abs(leaf).max()) for leaf in jax.tree.leaves(gradient))
         found = matching.solution(
             unit * reward, task, safe, seen, Info("DeepMaxEnt", settings=plain(self), seed=seed),
             solver=self.optimiser, changes=changes, converged=converged, residual=residual,
@@ -184,23 +188,26 @@ def functions(net: MLP, optimiser: str, clip: float | None) -> Compiled:
         ) from None
 
     parts = [optax.clip_by_global_norm(clip)] if clip is not None else []
-    parts += [optax.scale_by_adam()] if optimiser == "adam" else []
+    parts += [optax.scale_by_adam() if optimiser == "adam" else optax.identity()]
     chain = optax.chain(*parts)
 
     def reward(params: Params, phi: Any) -> Any:
         return net.apply(params, phi)[:, 0]
 
-    def step(state: State, phi: Any, missed: Any, rate: Any, pull: Any) -> tuple[State, Any]:
-        now, back = jax.vjp(lambda params: reward(params, phi), state.params)
+    def gradient(params: Params, phi: Any, missed: Any, pull: Any) -> Params:
+        now, back = jax.vjp(lambda params: reward(params, phi), params)
         # optax goes downhill.
-        (gradient,) = back(-missed.astype(now.dtype))
-        gradient = jax.tree.map(lambda g, p: g + pull * p, gradient, state.params)
-        updates, kept = chain.update(gradient, state.optimiser, state.params)
+        (likelihood,) = back(-missed.astype(now.dtype))
+        return jax.tree.map(lambda g, p: g + pull * p, likelihood, params)
+
+    def step(state: State, phi: Any, missed: Any, rate: Any, pull: Any) -> tuple[State, Any]:
+        downhill = gradient(state.params, phi, missed, pull)
+        updates, kept = chain.update(downhill, state.optimiser, state.params)
         updates = jax.tree.map(lambda u: -rate * u, updates)
         params = optax.apply_updates(state.params, updates)
         return State(params, kept), reward(params, phi)
 
-    return Compiled(chain.init, jax.jit(reward), jax.jit(step))
+    return Compiled(chain.init, jax.jit(reward), jax.jit(gradient), jax.jit(step))
 
 
 def as_doubles(reward: Any) -> np.ndarray:

@@ -114,7 +114,9 @@ class MaxEnt:
         weights, changes, converged = climb(inner, phi, task.temperature, progress)
         matching.warn_unless(converged, changes, "MaxEnt")
         reward = task.temperature * (phi @ weights)
-        residual = float(np.abs(phi.T @ inner.missed(reward)).max())
+        # Of the equation itself: a single backup that stands still is not yet a plan.
+        exact = inner if self.inner_steps is None else Stationary(task, seen)
+        residual = float(np.abs(phi.T @ exact.missed(reward)).max())
         found = matching.solution(
             reward, task, safe, seen, Info("MaxEnt", settings=plain(self)),
             solver=self.solver, changes=changes, converged=converged, residual=residual,
@@ -134,7 +136,8 @@ class MaxEnt:
         changes: list[float] = []
         for _ in track(range(self.max_iterations), "MaxEnt steps", progress):
             weights = step(weights, phi, inner.missed(unit * reward), self.learning_rate)
-            before, reward = reward, phi @ weights
+            with np.errstate(over="ignore", invalid="ignore"):  # said in words below
+                before, reward = reward, phi @ weights
             changes.append(matching.moved(before, reward, "MaxEnt", len(changes) + 1))
             if changes[-1] < self.tolerance:
                 break
