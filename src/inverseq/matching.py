@@ -164,13 +164,14 @@ class Causal:
         bellman, seen = self.bellman, self.seen
         r = bellman.counted(planning.reward_table(reward, self.task))
         v = np.zeros(len(reward))
-        policies = []
+        values = np.empty((seen.horizon, *r.shape))
         self.value = float(seen.visits @ reward)
         for k in range(seen.horizon):
-            q, v = bellman.backup(r, v)
-            policies.append(np.exp(equations.log_boltzmann(q, bellman.safe, self.task.temperature)))
+            values[k], v = bellman.backup(r, v)
             row = slice(seen.begins.indptr[k], seen.begins.indptr[k + 1])
             self.value -= float(seen.begins.data[row] @ v[seen.begins.indices[row]])
+        safe = np.broadcast_to(bellman.safe, values.shape)
+        policies = np.exp(equations.log_boltzmann(values, safe, self.task.temperature))
         return np.asarray(seen.visits - expected(seen, self.task, lambda k: policies[k - 1]))
 
 

@@ -8,7 +8,7 @@ no hidden layer.
 Equations: ``action_value_target``, ``log_boltzmann``; planning is `inverseq.planning`, visits are
 `inverseq.matching`, networks are `inverseq.nets`. Needs: demonstrations in episodes, the model,
 counted where it is unknown, and JAX and optax (``inverseq[deep]``).
-Departures from the papers: 20 to 22 in ``docs/departures.md``.
+Departures from the paper: 20 to 22 in ``docs/departures.md``.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class DeepMaxEnt:
     """The features (S, K) of the states; None is one feature for each state."""
     net: MLP = MLP(hidden=(64, 64), activation="tanh")
     """The network from features to a reward."""
-    learning_rate: float = 3e-3
+    learning_rate: float = 1e-2
     """The learning rate at first."""
     halving: float | None = 250.0
     """After how many steps it is half of what it was; None keeps it. Adam's steps are as long at
@@ -80,7 +80,7 @@ class DeepMaxEnt:
     falling one settles by itself: ``info.residual`` says how well."""
     optimiser: Literal["adam", "sgd"] = "adam"
     """How a gradient becomes a step."""
-    weight_decay: float = 1.0
+    weight_decay: float = 3.0
     """The precision of a normal prior on all weights: what pulls them to 0, the less the more
     episodes there are. With few, it keeps the network from learning them by heart."""
     clip: float | None = 10.0
@@ -96,7 +96,7 @@ class DeepMaxEnt:
     for each state stays as it is.)"""
     tolerance: float = 1e-4
     """Stop once no reward changes by more in a step, in units of the temperature."""
-    max_iterations: int = 10_000
+    max_iterations: int = 3_000
     """How many gradient steps at most."""
 
     def __post_init__(self) -> None:
@@ -127,7 +127,13 @@ class DeepMaxEnt:
         MLP(hidden=(3, 3, 3), activation='relu')
         """
         plainly = cls(
-            features, MLP(hidden=(3, 3, 3)), 1e-3, halving=None, weight_decay=0.0, clip=None
+            features,
+            MLP(hidden=(3, 3, 3)),
+            1e-3,
+            halving=None,
+            weight_decay=0.0,
+            clip=None,
+            max_iterations=10_000,
         )
         return replace(plainly, **changes)
 

@@ -9,7 +9,7 @@ steps are to go, and so climbs the likelihood itself.
 
 Equations: ``action_value_target``, ``log_boltzmann``; planning is `inverseq.planning`, visits are
 `inverseq.matching`. Needs: demonstrations in episodes, and the model, counted where it is unknown.
-Departures from the papers: 19 to 21 in ``docs/departures.md``.
+Departures from the paper: 19 to 21 in ``docs/departures.md``.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class MaxEnt:
     """How far a step of gradient ascent goes; the gradient is per episode."""
     tolerance: float = 1e-4
     """Stop once no reward changes by more in a step, in units of the temperature."""
-    max_iterations: int = 10_000
+    max_iterations: int = 3_000
     """How many gradient steps at most."""
 
     def __post_init__(self) -> None:
