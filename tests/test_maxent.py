@@ -290,7 +290,7 @@ def test_with_a_feature_for_each_state_what_was_seen_is_expected(settings):
 
 
 def test_two_ways_to_climb_end_on_the_same_top():
-    world = iq.worlds.objectworld(size=6, n_objects=5, seed=0)
+    world = iq.worlds.objectworld(size=8, n_objects=8, seed=0)
     seen = world.demonstrations(2_000, 8, seed=0)
     slow, fast = (
         iq.MaxEnt(world.features, causal=True, standardise=True, tolerance=1e-8, **more).fit(
@@ -302,7 +302,7 @@ def test_two_ways_to_climb_end_on_the_same_top():
     assert fast.info.iterations < slow.info.iterations / 4
 
     # And an optimiser that knows nothing of gradients finds it too.
-    phi = matching.feature_table(world.features, 36, True, "MaxEnt")
+    phi = matching.feature_table(world.features, 64, True, "MaxEnt")
     causal = Causal(world.task, observed(seen, world.task, discount=world.task.discount))
 
     def loss(w):
@@ -321,7 +321,7 @@ def test_two_ways_to_climb_end_on_the_same_top():
 
 
 def test_a_single_inner_step_ends_where_full_plans_do():
-    world = iq.worlds.objectworld(size=6, n_objects=5, seed=0)
+    world = iq.worlds.objectworld(size=8, n_objects=8, seed=0)
     seen = world.demonstrations(2_000, 8, seed=0)
     full, single = (
         iq.MaxEnt(world.features, tolerance=1e-8, inner_steps=n).fit(seen, world.task)

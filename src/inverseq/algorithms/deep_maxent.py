@@ -60,7 +60,7 @@ class DeepMaxEnt:
     """Maximum Entropy Deep Inverse Reinforcement Learning: a network's reward of the state.
 
     >>> import inverseq as iq
-    >>> world = iq.worlds.objectworld(size=6, n_objects=5, seed=0)
+    >>> world = iq.worlds.objectworld(size=8, n_objects=8, seed=0)
     >>> seen = world.demonstrations(2_000, 8, seed=0)
     >>> found = iq.DeepMaxEnt(world.features, tolerance=1e-2).fit(seen, world.task, seed=0)
     >>> linear = iq.MaxEnt(world.features).fit(seen, world.task)

@@ -40,7 +40,7 @@ class MaxEnt:
     """Maximum Entropy Inverse Reinforcement Learning: a reward linear in features of the state.
 
     >>> import inverseq as iq
-    >>> world = iq.worlds.objectworld(size=6, n_objects=5, seed=0)
+    >>> world = iq.worlds.objectworld(size=8, n_objects=8, seed=0)
     >>> seen = world.demonstrations(2_000, 8, seed=0)
     >>> found = iq.MaxEnt(world.features, causal=True, solver="lbfgs").fit(seen, world.task)
     >>> found.info.task["horizon"], found.info.task["start"], bool(found.info.residual < 1e-2)
