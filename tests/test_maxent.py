@@ -32,7 +32,8 @@ def walks(task, episodes=400, length=6, seed=0, policy=None):
 
 
 def observed(demonstrations, task, horizon=None, start="seen", discount=1.0):
-    return matching.problem(demonstrations, task, horizon, start, discount)[1]
+    pairs = demonstrations.counts(task.n_states, task.n_actions).visits
+    return matching.observed(demonstrations, task, pairs, horizon, start, discount)
 
 
 # -- numbers by hand -----------------------------------------------------------------------------

@@ -51,7 +51,11 @@ class Seen(NamedTuple):
 
 
 def problem(
-    demonstrations: Demonstrations, task: Task, horizon: int | None, start: Start, discount: float
+    demonstrations: Demonstrations,
+    task: Task,
+    horizon: int | None,
+    start: Start,
+    discounted: bool,
 ) -> tuple[Task, Seen, np.ndarray | None]:
     """The task with a model, what was seen, and the viable actions where there are constraints."""
     check_kind(demonstrations, Demonstrations, "demonstrations")
@@ -62,6 +66,7 @@ def problem(
     check_possible(demonstrations, task.available_table())
     # Checked before the work: a reward that no policy may follow helps nobody.
     safe = planning.viable(task, pairs.sum(axis=1) > 0) if task.constraints else None
+    discount = task.discount if discounted else 1.0
     return task, observed(demonstrations, task, pairs, horizon, start, discount), safe
 
 

@@ -148,7 +148,9 @@ class DeepMaxEnt:
         """From random parameters, which are all that ``seed`` decides."""
         began = time.perf_counter()
         jax = need_jax()
-        task, seen, safe = matching.problem(demonstrations, task, self.horizon, self.start, 1.0)
+        task, seen, safe = matching.problem(
+            demonstrations, task, self.horizon, self.start, discounted=False
+        )
         phi = matching.feature_table(
             self.features, len(seen.visits), self.standardise, "DeepMaxEnt"
         )

@@ -104,9 +104,8 @@ class MaxEnt:
     ) -> Solution:
         """From weights of 0; nothing is random, ``seed`` is there so that all are called alike."""
         began = time.perf_counter()
-        discount = task.discount if self.causal and isinstance(task, Task) else 1.0
         task, seen, safe = matching.problem(
-            demonstrations, task, self.horizon, self.start, discount
+            demonstrations, task, self.horizon, self.start, discounted=self.causal
         )
         phi = matching.feature_table(self.features, len(seen.visits), self.standardise, "MaxEnt")
         inner = self.inner(task, seen)
