@@ -20,6 +20,7 @@ CHECKED = [
     "inverseq.solution",
     "inverseq.gauges",
     "inverseq.planning",
+    "inverseq.matching",
     "inverseq.evaluate",
     "inverseq.algorithms",
     "inverseq.worlds",

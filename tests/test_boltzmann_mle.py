@@ -169,3 +169,18 @@ def test_features_of_another_world_are_refused():
     holes = np.full((16, 2), np.nan)
     with pytest.raises(InvalidInput, match=r"`BoltzmannMLE.features` must be finite; 32 entries"):
         iq.BoltzmannMLE(holes).fit(seen, world.task)
+
+
+def test_new_names_for_states_rename_the_answer_up_to_where_it_stops():
+    world = iq.worlds.objectworld(size=4, n_objects=4, seed=0)
+    seen = world.demonstrations(200, 8, seed=0)
+    order = np.random.default_rng(0).permutation(16)
+    new = np.argsort(order)
+    again = iq.Demonstrations(
+        new[seen.states], seen.actions, new[seen.next_states], episodes=seen.episodes
+    )
+    model = world.task.transitions.dense()[order][:, :, order]
+    renamed = iq.Task(5, world.task.discount, transitions=model)
+    close = iq.BoltzmannMLE(tolerance=1e-14)
+    one, other = close.fit(seen, world.task), close.fit(again, renamed)
+    np.testing.assert_allclose(other.reward_table, one.reward_table[order], rtol=0, atol=1e-3)

@@ -104,6 +104,8 @@ def test_the_algorithms_cite_their_departures():
     algorithms = SOURCE / "algorithms"
     assert cited((algorithms / "iavi.py").read_text(encoding="utf-8")) >= {1, 2, 3, 4, 5, 6}
     assert cited((algorithms / "iql.py").read_text(encoding="utf-8")) >= {7, 8, 9, 10}
+    assert cited((algorithms / "maxent.py").read_text(encoding="utf-8")) >= {19, 20, 21}
+    assert cited((algorithms / "deep_maxent.py").read_text(encoding="utf-8")) >= {20, 21, 22}
 
 
 def test_a_citation_is_read():

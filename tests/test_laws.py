@@ -20,7 +20,7 @@ from inverseq.errors import InvalidInput, NotConverged, NotIdentified
 from inverseq.gauges import Features, Reference, StateOnly, Uniform, Zero
 from inverseq.task import Constraint, Task
 from inverseq.worlds import chain, gamble, objectworld, ring
-from random_worlds import boltzmann, worlds
+from random_worlds import EITHER, boltzmann, worlds
 
 MODERATE = st.sampled_from([0.0, 0.3, 0.5, 0.9, 0.95])
 IDENTIFYING = st.sampled_from([0.3, 0.5, 0.9, 0.95])
@@ -944,3 +944,57 @@ def test_only_the_state_gauge_carries_over_to_other_dynamics(seed):
     # This wind is the mean over actions, the very reference of the uniform gauge: what it gives
     # every action alike, more of it or less, hardly bends the way. It tells no gauges apart.
     assert lost["wind"] == pytest.approx(0, abs=1e-6)
+
+
+# -- plans for one reward after another --------------------------------------------------------
+
+
+@given(
+    worlds(discounts=st.sampled_from([0.0, 0.5, 0.9, 0.99]))
+    | worlds(discounts=st.just(1.0), leaking=st.just(True)),
+    EITHER,
+    EITHER,
+)
+def test_a_planner_agrees_with_a_plan_from_nothing(world, soft, bound):
+    task = world.task
+    if bound:
+        task = task.constrain(*world.constraints())
+        try:
+            planning.viable(task)
+        except InvalidInput:
+            assume(False)
+    planner = planning.Planner(task, soft=soft)
+    reward = -1 - abs(world.reward_of_pairs())  # soft values at a discount of 1 may be infinite
+    far = 10 * world.reward_of_pairs() if task.discount < 1 else 2 * reward
+    for r in (reward, reward + 0.01 * world.rng.normal(size=reward.shape), far, reward):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotConverged)
+            warm, cold = planner.solve(r), planning.solve(r, task, soft=soft)
+        assert warm.converged >= cold.converged
+        if not cold.converged:
+            continue
+        distance = 1 / (1 - min(task.discount, 0.99))
+        close(warm.v, cold.v, 3e-9 * distance)
+        close(warm.q, cold.q, 3e-9 * distance)
+        np.testing.assert_array_equal(warm.safe, cold.safe)
+        np.testing.assert_array_equal(warm.policy == 0, cold.policy == 0)
+
+
+def test_a_planner_factorises_seldom_where_rewards_move_little():
+    world = objectworld(size=10, n_objects=8, seed=0)
+    planner = planning.Planner(world.task)
+    for k in range(50):
+        reward = world.reward + 0.01 * k * world.features[:, 0]
+        plan = planner.solve(reward)
+        assert plan.converged
+    close(plan.v, planning.solve(reward, world.task, soft=True).v, 1e-8)
+    assert planner.factored < 10
+
+
+def test_a_planner_leaves_wide_graphs_to_plain_planning(monkeypatch):
+    world = objectworld(size=10, n_objects=8, seed=0)
+    monkeypatch.setattr("inverseq._linear.DIRECT_FRONT", 3)
+    planner = planning.Planner(world.task)
+    for reward in (world.reward, 1.01 * world.reward):
+        close(planner.solve(reward).v, planning.solve(reward, world.task, soft=True).v, 1e-8)
+    assert planner.factored == 0

@@ -12,7 +12,16 @@ from inverseq.version import __version__
 
 if TYPE_CHECKING:
     from inverseq import errors, evaluate, planning, worlds
-    from inverseq.algorithms import CIQL, IAVI, IQL, BoltzmannMLE, Decay
+    from inverseq.algorithms import (
+        CIQL,
+        IAVI,
+        IQL,
+        BehaviouralCloning,
+        BoltzmannMLE,
+        Decay,
+        DeepMaxEnt,
+        MaxEnt,
+    )
     from inverseq.demonstrations import Additive, Demonstrations
     from inverseq.gauges import Features, Reference, StateOnly, Uniform, Zero
     from inverseq.solution import Solution, load
@@ -23,11 +32,14 @@ __all__ = [
     "IAVI",
     "IQL",
     "Additive",
+    "BehaviouralCloning",
     "BoltzmannMLE",
     "Constraint",
     "Decay",
+    "DeepMaxEnt",
     "Demonstrations",
     "Features",
+    "MaxEnt",
     "Reference",
     "Solution",
     "StateOnly",
@@ -44,7 +56,8 @@ __all__ = [
 
 # Where each name is at home: it is imported on first use, so that who needs one pays for one.
 HOMES = {
-    **dict.fromkeys(("CIQL", "IAVI", "IQL", "BoltzmannMLE", "Decay"), "algorithms"),
+    **dict.fromkeys(("CIQL", "IAVI", "IQL", "Decay"), "algorithms"),
+    **dict.fromkeys(("BehaviouralCloning", "BoltzmannMLE", "DeepMaxEnt", "MaxEnt"), "algorithms"),
     **dict.fromkeys(("Additive", "Demonstrations"), "demonstrations"),
     **dict.fromkeys(("Features", "Reference", "StateOnly", "Uniform", "Zero"), "gauges"),
     **dict.fromkeys(("Solution", "load"), "solution"),

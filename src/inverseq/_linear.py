@@ -64,11 +64,9 @@ def solve(
     ``kept`` is where a caller who will solve for the same chain and discount again lets the system
     and its factors stay.
     """
-    import scipy.sparse as sp
-
     kept = {} if kept is None else kept
     if "system" not in kept:
-        kept["system"] = sp.csr_array(sp.eye_array(chain.shape[0], format="csr") - discount * chain)
+        kept["system"] = system_of(chain, discount)
     system = kept["system"]
     enough = tolerance * max(1.0, float(np.abs(b).max(initial=0.0)))
     best = None
@@ -87,6 +85,13 @@ def solve(
             best = answer
     assert best is not None
     return best
+
+
+def system_of(chain: Sparse, discount: float) -> Sparse:
+    """The matrix ``I - discount * P``."""
+    import scipy.sparse as sp
+
+    return sp.csr_array(sp.eye_array(chain.shape[0], format="csr") - discount * chain)
 
 
 def choices(chain: Sparse, discount: float, method: Method) -> Iterator[str]:

@@ -222,30 +222,46 @@ def recover(
     if task.terminal is not None:
         shown = planning.worth_nothing(given, available, task.temperature, backup == "soft")
         found = found._replace(q=np.where(task.terminal[:, None], shown, found.q))
-    return constrained(found, task, visited, backup == "soft", safe)
+    return found if safe is None else restricted(found, task, safe, backup)
 
 
-def constrained(
-    found: Recovery,
-    task: Task,
-    visited: np.ndarray | None,
-    soft: bool,
-    safe: np.ndarray | None = None,
-) -> Recovery:
-    """Go on to plan for the reward among the viable actions, where the task has constraints."""
-    if not task.constraints:
-        return found
+def restricted(found: Recovery, task: Task, safe: MaskTable, backup: Backup) -> Recovery:
+    """The same reward, and the values of the best way on among the viable actions."""
     available = task.available_table()
-    safe = planning.viable(task, visited) if safe is None else safe
     if np.array_equal(safe, available):
         return found._replace(safe=safe, q_constrained=found.q)
     # Shaping moves these values along with the reward, and the plan with them. From 0 it would not
     # be so at a discount of 1, where Bellman's equation has more than one solution.
+    soft = backup == "soft"
     v = planning.state_value(found.q, available, task.temperature, soft)
     plan = planning.solve(found.reward, task, soft=soft, safe=safe, start=v)
     q = plan.q if task.terminal is None else np.where(task.terminal[:, None], found.q, plan.q)
     converged = found.converged and plan.converged
     return found._replace(safe=safe, q_constrained=q, converged=converged)
+
+
+def planned(
+    reward: Table,
+    task: Task,
+    safe: np.ndarray | None,
+    backup: Backup,
+    *,
+    solver: str,
+    changes: list[float],
+    residual: float,
+    converged: bool,
+) -> Recovery:
+    """A reward that was found by climbing, with its forward solution, also under constraints."""
+    pays = task.available_table()
+    if task.terminal is not None:
+        pays = pays & ~task.terminal[:, None]
+    reward = np.where(pays, reward, 0.0)
+    plan = planning.solve(reward, task.unconstrained(), soft=backup == "soft")
+    found = Recovery(
+        reward, plan.q, None, None, solver, len(changes), residual,
+        converged and plan.converged, None, tuple(changes),
+    )  # fmt: skip
+    return found if safe is None else restricted(found, task, safe, backup)
 
 
 def check_settings(

@@ -29,6 +29,10 @@ from inverseq.task import Task
 
 POLISHED = 0.99
 """Beyond this discount a plan ends with one more solve for the value of its policy."""
+LONGEST_NEWTON = 60
+"""Steps of a planner at most; a handful is usual, and plain planning can do the rest."""
+WORTH_FACTORS = 8
+"""A factorisation costs as much as about so many steps with factors that are there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,32 +93,17 @@ def solve(
     """
     r = reward_table(reward, task)
     check_stopping(tolerance, max_iterations)
-    model = task.continuing
-    safe = viable(task) if safe is None else shaped(safe, r.shape, "safe", bool)
-    ended = np.zeros(model.n_states, bool) if task.terminal is None else task.terminal
-    dead = np.asarray(~safe.any(axis=1))
-    r = np.where(ended[:, None], 0.0, r)
-    t = task.temperature
-
-    def backup(v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        q = equations.action_value_target(r, task.discount, 0, model.expect(v))
-        best = state_value(q, safe, t, soft)
-        return q, np.where(dead | ended, 0.0, best)
-
-    v = np.zeros(model.n_states)
-    if start is not None:
-        # Plans say minus infinity of states with no way out; one of another task may do so here.
-        given = shaped(start, v.shape, "start")
-        v = np.where(dead | ended | np.isneginf(given), 0.0, given)
-        finite(v, "start")
-    q, after = backup(v)
+    bellman = Bellman(task, soft, safe)
+    r = bellman.counted(r)
+    v = np.zeros(len(r)) if start is None else bellman.values(start)
+    q, after = bellman.backup(r, v)
     residual, iterations, jump = np.inf, 0, 20
     while iterations < max_iterations:
         iterations += 1
         v = after
         if task.discount < 1 and iterations % jump == 0:
-            v = policy_value(q, r, safe, task, soft, dead)
-        q, after = backup(v)
+            v = policy_value(q, r, bellman.safe, task, soft, bellman.dead)
+        q, after = bellman.backup(r, v)
         residual = float(np.abs(after - v).max())
         if residual <= tolerance * max(1.0, float(np.abs(after).max())):
             break
@@ -124,8 +113,8 @@ def solve(
             jump = 2  # one solve costs dozens of backups, but after the first few it converges
     if POLISHED < task.discount < 1 and np.isfinite(residual):
         # A residual says little of values where the discount is close to 1; a solve does.
-        v = policy_value(q, r, safe, task, soft, dead)
-        again = backup(v)
+        v = policy_value(q, r, bellman.safe, task, soft, bellman.dead)
+        again = bellman.backup(r, v)
         if (missed := float(np.abs(again[1] - v).max())) <= residual:
             (q, after), residual = again, missed
     converged = residual <= tolerance * max(1.0, float(np.abs(after).max()))
@@ -137,12 +126,144 @@ def solve(
             NotConverged,
             stacklevel=2,
         )
-    v = np.where(dead, -np.inf, after)
-    if dead.any():
-        q = np.where(model.expect(dead.astype(float)) > 0, -np.inf, q)
-    q = np.where(task.available_table(), q, -np.inf)
-    policy = np.exp(equations.log_boltzmann(q, safe, t))
-    return Plan(q, v, policy, safe, iterations, residual, converged)
+    return bellman.plan(q, after, iterations, residual, converged)
+
+
+class Planner:
+    """Plans for one reward after another, each beginning where the last one ended.
+
+    Values move little when a reward does, and so does the chain of the policy that they ask for.
+    The planner keeps the values and the factors of an old chain, and corrects the values by
+    modified Newton steps, ``v += (I - discount * P_old)^-1 (T v - v)``, which cost about as much as
+    a backup. Only where the old factors have become poor is the chain of today's policy factorised.
+    With the hard maximum the same is Howard's method. An answer misses Bellman's equation by no
+    more than `planning.solve` may; what cannot be had in this way is left to it.
+
+    >>> import numpy as np
+    >>> stay, move = np.eye(2), np.eye(2)[::-1]
+    >>> task = Task(2, 0.5, transitions=np.stack([stay, move], axis=1))
+    >>> planner = Planner(task, soft=False)
+    >>> planner.solve(np.array([0.0, 1.0])).v, planner.solve(np.array([0.0, 1.1])).v
+    (array([1., 2.]), array([1.1, 2.2]))
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        *,
+        soft: bool = True,
+        tolerance: float = 1e-9,
+        safe: np.ndarray | None = None,
+    ) -> None:
+        """For a task and its constraints; the arguments are those of `planning.solve`."""
+        check_kind(task, Task, "task")
+        check_stopping(tolerance)
+        self.task, self.soft, self.tolerance = task, soft, tolerance
+        self.bellman = Bellman(task, soft, safe)
+        self.v = np.zeros(task.continuing.n_states)
+        self.factor: Any = None
+        self.factored = 0
+        """How many chains have been factorised."""
+        # At a discount of 1 Bellman's equation may have several solutions, and where the graph is
+        # wide factors cost more than they save: there plain planning goes on from the last values.
+        self.newton = task.discount < 1 and _linear.thin(task.uniform_chain)
+
+    def solve(self, reward: np.ndarray) -> Plan:
+        """The plan for a reward, ``r(s)`` or ``r(s, a)``."""
+        r = self.bellman.counted(reward_table(reward, self.task))
+        plan = self._newton(r) if self.newton else None
+        if plan is None:
+            begin = self.v if self.task.discount < 1 else None
+            plan = solve(
+                r, self.task, soft=self.soft, tolerance=self.tolerance, start=begin,
+                safe=self.bellman.safe,
+            )  # fmt: skip
+        if plan.converged:
+            self.v = np.where(self.bellman.dead, 0.0, plan.v)
+        return plan
+
+    def _newton(self, r: Table) -> Plan | None:
+        v, fresh = self.v, False
+        q, after = self.bellman.backup(r, v)
+        residual = float(np.abs(after - v).max())
+        for iteration in range(1, LONGEST_NEWTON):
+            goal = self.tolerance * max(1.0, float(np.abs(after).max()))
+            if residual <= goal:
+                return self.bellman.plan(q, after, iteration, residual, True)
+            if self.factor is None:
+                try:
+                    self.factor, fresh = self._factorise(q), True
+                except (RuntimeError, MemoryError):  # singular, or the factors do not fit
+                    return None
+            ahead = v + self.factor.solve(after - v)
+            q_ahead, after_ahead = self.bellman.backup(r, ahead)
+            left = float(np.abs(after_ahead - ahead).max())
+            if not np.isfinite(left):
+                if fresh:
+                    return None
+                self.factor = None
+                continue
+            shrunk = left / residual
+            if shrunk < 1 or fresh:
+                v, q, after, residual = ahead, q_ahead, after_ahead, left
+            # Steps at this pace that would cost more than factors that make the next ones short.
+            if shrunk >= 1 or residual * shrunk**WORTH_FACTORS > goal:
+                self.factor = None
+            fresh = False
+        return None
+
+    def _factorise(self, q: Table) -> Any:
+        self.factored += 1
+        policy = self.bellman.policy(q)
+        chain = self.task.continuing.under(policy)
+        return _linear.factorise(_linear.system_of(chain, self.task.discount))
+
+
+class Bellman:
+    """Bellman's equation on a task, with the hard or the soft maximum over what is viable."""
+
+    def __init__(self, task: Task, soft: bool, safe: np.ndarray | None = None) -> None:
+        self.task, self.soft, self.model = task, soft, task.continuing
+        shape = (self.model.n_states, task.n_actions)
+        self.safe = viable(task) if safe is None else shaped(safe, shape, "safe", bool)
+        n = self.model.n_states
+        self.ended = np.zeros(n, bool) if task.terminal is None else task.terminal
+        self.dead = np.asarray(~self.safe.any(axis=1))
+        self.idle = self.dead | self.ended
+        """Where nothing is decided, so that values are 0 while planning goes on."""
+
+    def counted(self, r: Table) -> np.ndarray:
+        """A reward as it counts: nothing is earned in terminal states."""
+        return np.where(self.ended[:, None], 0.0, r) if self.ended.any() else r
+
+    def values(self, start: np.ndarray) -> np.ndarray:
+        """Values to begin with."""
+        # Plans say minus infinity of states with no way out; one of another task may do so here.
+        given = shaped(start, self.idle.shape, "start")
+        v = np.where(self.idle | np.isneginf(given), 0.0, given)
+        finite(v, "start")
+        return v
+
+    def backup(self, r: Table, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The action values that follow from values, and the values that follow from those."""
+        q = equations.action_value_target(r, self.task.discount, 0, self.model.expect(v))
+        best = state_value(q, self.safe, self.task.temperature, self.soft)
+        return q, np.where(self.idle, 0.0, best) if self.idle.any() else best
+
+    def policy(self, q: Table) -> np.ndarray:
+        """The policy whose value the next step of Howard's or Newton's method is."""
+        return improved(q, self.safe, self.task.temperature, self.soft, self.dead)[0]
+
+    def plan(
+        self, q: Table, v: np.ndarray, iterations: int, residual: float, converged: bool
+    ) -> Plan:
+        """The values as a plan: minus infinity where there is no way out."""
+        v = np.where(self.dead, -np.inf, v)
+        if self.dead.any():
+            q = np.where(self.model.expect(self.dead.astype(float)) > 0, -np.inf, q)
+        q = np.where(self.task.available_table(), q, -np.inf)
+        policy = np.exp(equations.log_boltzmann(q, self.safe, self.task.temperature))
+        return Plan(q, v, policy, self.safe, iterations, residual, converged)
 
 
 def evaluate_policy(
@@ -291,17 +412,25 @@ def policy_value(
     q: Table, r: Table, safe: MaskTable, task: Task, soft: bool, dead: np.ndarray
 ) -> np.ndarray:
     """The value of the policy that ``q`` suggests: the jump of Howard's and Newton's methods."""
+    policy, bonus = improved(q, safe, task.temperature, soft, dead)
+    gain = (policy * np.where(policy > 0, r + bonus, 0.0)).sum(axis=1)
+    return _linear.solve(task.continuing.under(policy), task.discount, gain).x
+
+
+def improved(
+    q: Table, safe: MaskTable, temperature: float, soft: bool, dead: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The policy that ``q`` suggests, and what each choice earns it beside the reward."""
     if soft:
-        log_pi = equations.log_boltzmann(q, safe, task.temperature)
+        log_pi = equations.log_boltzmann(q, safe, temperature)
         policy = np.exp(log_pi)
-        bonus = -task.temperature * np.where(policy > 0, log_pi, 0.0)
+        bonus = -temperature * np.where(policy > 0, log_pi, 0.0)
     else:
         policy = np.zeros_like(q)
         policy[np.arange(len(q)), np.where(safe, q, -np.inf).argmax(axis=1)] = 1.0
         bonus = np.zeros_like(q)
     policy[dead] = 0.0
-    gain = (policy * np.where(policy > 0, r + bonus, 0.0)).sum(axis=1)
-    return _linear.solve(task.continuing.under(policy), task.discount, gain).x
+    return policy, bonus
 
 
 def reward_table(reward: Any, task: Task, name: str = "reward") -> np.ndarray:

@@ -280,10 +280,10 @@ class Solution:
 
     @classmethod
     def recovered(cls, found: Any, task: Task, info: Info, visits: np.ndarray | None) -> Solution:
-        """From a `gauges.Recovery`."""
+        """From a `gauges.Recovery`; what ``info`` says of the task stays."""
         info = replace(
             info,
-            task=assumptions(task),
+            task=assumptions(task) | dict(info.task),
             solver=found.solver,
             converged=found.converged,
             iterations=found.iterations,
@@ -294,6 +294,10 @@ class Solution:
         available = task.available_table()
         tables = Tables(found.reward, found.q, available, found.safe, found.q_constrained, visits)
         return cls(tables, task.temperature, info)
+
+    def timed(self, seconds: float) -> Solution:
+        """The same with its wall time, once all is done."""
+        return replace(self, info=replace(self.info, seconds=seconds))
 
     # -- files --
 

@@ -85,6 +85,10 @@ class Transitions:
         """``E[v(s') | s, a]`` for every pair, (S, A)."""
         return np.asarray(self.matrix @ v).reshape(self.n_states, self.n_actions)
 
+    def flow(self, mass: Table) -> np.ndarray:
+        """Where the mass of each pair, (S, A), lies one step later, (S,): `expect` transposed."""
+        return np.asarray(self.matrix.T @ mass.ravel())
+
     def under(self, policy: Table) -> Sparse:
         """``P_mu(s'|s)``, the (S, S) model of the chain under a policy."""
         import scipy.sparse as sp

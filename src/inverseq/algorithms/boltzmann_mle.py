@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -29,7 +29,6 @@ from inverseq.gauges import Features, StateOnly
 from inverseq.likelihood import Demonstrator
 from inverseq.nets import MLP
 from inverseq.rewards import Family
-from inverseq.shapes import Table
 from inverseq.solution import Info, Solution, plain
 from inverseq.task import Task
 
@@ -100,6 +99,9 @@ class BoltzmannMLE:
         if task.transitions is None:
             task = task.counted(demonstrations)
         check_possible(demonstrations, task.available_table())
+        visited = visits.sum(axis=1) > 0
+        # Checked before the work: a reward that no policy may follow helps nobody.
+        safe = planning.viable(task, visited) if task.constraints else None
         family = self._family(task, seed)
         who = Demonstrator(visits, task, self.backup == "soft")
         prior = family.prior / visits.sum()
@@ -138,22 +140,19 @@ class BoltzmannMLE:
                 NotConverged,
                 stacklevel=2,
             )
+        found = gauges.planned(
+            family.reward(best.x), task, safe, self.backup, solver="L-BFGS", changes=changes,
+            residual=float(np.abs(best.jac).max(initial=0.0)), converged=converged,
+        )  # fmt: skip
         info = Info(
             "BoltzmannMLE",
             settings=plain(self),
             gauge=self._gauge,
             backup=self.backup,
-            solver="L-BFGS",
-            converged=converged,
-            iterations=len(changes),
-            residual=float(np.abs(best.jac).max(initial=0.0)),
-            change=tuple(changes),
-            unvisited_states=int((visits.sum(axis=1) == 0).sum()),
+            unvisited_states=int((~visited).sum()),
             seed=None if self.network is None else seed,
         )
-        found = self._solution(family.reward(best.x), task, visits, info)
-        seconds = time.perf_counter() - began
-        return replace(found, info=replace(found.info, seconds=seconds))
+        return Solution.recovered(found, task, info, visits).timed(time.perf_counter() - began)
 
     def _family(self, task: Task, seed: int) -> Family:
         """The rewards among which to look."""
@@ -169,20 +168,12 @@ class BoltzmannMLE:
             return family
         return rewards.together(family, rewards.of_states(shape, self.deviation))
 
+    def __eq__(self, other: object) -> bool:
+        # Arrays compare entry by entry, settings as a whole.
+        return isinstance(other, BoltzmannMLE) and plain(self) == plain(other)
+
     @property
     def _gauge(self) -> str:
         if self.features is None:
             return repr(StateOnly())
         return f"{Features(self.features)!r} by {self.network or 'a linear function'}"
-
-    def _solution(self, reward: Table, task: Task, visits: Table, info: Info) -> Solution:
-        """Plan for the reward, also under the constraints."""
-        soft = self.backup == "soft"
-        reward = np.where(task.available_table(), reward, 0.0)
-        plan = planning.solve(reward, task.unconstrained(), soft=soft)
-        found = gauges.Recovery(
-            reward, plan.q, None, None, info.solver, info.iterations, info.residual or 0.0,
-            info.converged and plan.converged, None, info.change,
-        )  # fmt: skip
-        found = gauges.constrained(found, task, visits.sum(axis=1) > 0, soft)
-        return Solution.recovered(found, task, info, visits)

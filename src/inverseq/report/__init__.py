@@ -6,6 +6,7 @@ file.
 """
 
 from inverseq.report.blocks import (
+    Block,
     Cell,
     Chart,
     Column,
@@ -25,6 +26,7 @@ from inverseq.report.runs import Run, load_run, save_run
 from inverseq.report.solutions import describe, tell
 
 __all__ = [
+    "Block",
     "Cell",
     "Chart",
     "Column",
