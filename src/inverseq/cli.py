@@ -6,20 +6,23 @@ import json as json_format
 import os
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
 from inverseq.errors import InverseqError
 from inverseq.experiments.demo import Demo
+from inverseq.experiments.objectworld import Objectworld
 from inverseq.version import __version__
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table as RichTable
 
     from inverseq.experiments.demo import Result
+    from inverseq.report import Block, Table
 
 BAD_INPUT, INTERRUPTED = 2, 130
 ABOUT = f"""inverseq {__version__}: from what somebody did, what were they after?
@@ -90,7 +93,7 @@ def terminal() -> Console:
     """Where tables go; wide enough for them where the output is a file."""
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else 100)
+    return Console(width=None if sys.stdout.isatty() else 120)
 
 
 def report(
@@ -116,7 +119,73 @@ def report(
     print(json_format.dumps({"report": str(path)}) if json else path)
 
 
-COMMANDS: dict[str, Callable[..., Any]] = {"demo": demo, "report": report}
+def reproduce(
+    experiment: tyro.conf.Positional[Literal["objectworld"]],
+    *,
+    settings: Annotated[Objectworld, tyro.conf.arg(name="")],
+    json: Flag = False,
+) -> None:
+    """Reproduce an experiment of the paper, with every method given the same care.
+
+    Prints tables with the paper's numbers beside ours, and writes results and a report. What has
+    been computed is kept: interrupted, it goes on where it was.
+
+    Args:
+        experiment: Which one.
+        settings: What to compute.
+        json: Print the results as JSON, and nothing else.
+    """
+    from inverseq.experiments.objectworld import run
+
+    result = run(settings)
+    if json:
+        print(json_format.dumps({"rows": result.rows, "report": str(result.report)}, indent=1))
+        return
+    console = terminal()
+    for said in tables(result.document.blocks):
+        console.print(as_rich(said))
+        for note in said.notes:
+            console.print(note, style="dim", highlight=False)
+    console.print(f"\nResults: {result.folder}", highlight=False, soft_wrap=True)
+    console.print(f"Report:  {result.report}", highlight=False, soft_wrap=True)
+
+
+def tables(blocks: Sequence[Block]) -> Iterator[Table]:
+    """The tables of a document, in order."""
+    from inverseq.report import Section, Table
+
+    for block in blocks:
+        if isinstance(block, Table):
+            yield block
+        elif isinstance(block, Section):
+            yield from tables(block.blocks)
+
+
+def as_rich(said: Table) -> RichTable:
+    """A table of a document for the terminal."""
+    from rich.table import Table as RichTable
+
+    from inverseq.report import Cell, Column
+
+    shown = RichTable(title=f"\n{said.caption}", title_style="bold", title_justify="left")
+    for i, column in enumerate(said.columns):
+        assert isinstance(column, Column)
+        justify: Literal["left", "right"] = "right" if column.numeric else "left"
+        shown.add_column(column.title, justify=justify, no_wrap=i == 0)
+    for row in said.rows:
+        cells = [
+            cell if isinstance(cell, Cell) else Cell("" if cell is None else str(cell))
+            for cell in row
+        ]
+        shown.add_row(*(f"[bold]{cell.text}[/]" if cell.best else cell.text for cell in cells))
+    return shown
+
+
+COMMANDS: dict[str, Callable[..., Any]] = {
+    "demo": demo,
+    "report": report,
+    "reproduce": reproduce,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

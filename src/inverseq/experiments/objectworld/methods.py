@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -35,6 +35,8 @@ class Method:
     """Whether its policy is what it fitted, or the Boltzmann policy of the reward that it found."""
     gauge: Literal["state", "path"] = "state"
     """Whether its reward is one of the state, or must first be brought to the state gauge."""
+    own: bool = False
+    """Whether it assumes a demonstrator of another kind, whose policy is measured as well."""
     paper: str = ""
     """Which column of the paper's table it corresponds to."""
 
@@ -61,19 +63,22 @@ METHODS = {
         lambda w, d, seed: BoltzmannMLE(w.features, NETWORK).fit(d, w.task, seed=seed),
         True, "reward",
     ),
-    "MaxEnt": Method(maxent(), False, "reward", paper="MaxEnt"),
+    "MaxEnt": Method(maxent(), False, "reward", own=True, paper="MaxEnt"),
     "MaxEnt, single step": Method(
-        maxent(inner_steps=1), False, "reward", paper="single-step MaxEnt"
+        maxent(inner_steps=1), False, "reward", own=True, paper="single-step MaxEnt"
     ),
-    "MaxEnt, causal": Method(maxent(causal=True), False, "reward"),
+    "MaxEnt, causal": Method(maxent(causal=True), False, "reward", own=True),
     "MaxEnt, a feature per state": Method(
-        lambda w, d, seed: MaxEnt(causal=True, solver="lbfgs").fit(d, w.task), False, "reward"
+        lambda w, d, seed: MaxEnt(causal=True, solver="lbfgs").fit(d, w.task),
+        False, "reward", own=True,
     ),
     "Deep MaxEnt, paper's network": Method(
-        lambda w, d, seed: DeepMaxEnt.paper(w.features).fit(d, w.task, seed=seed), False, "reward"
+        lambda w, d, seed: DeepMaxEnt.paper(w.features).fit(d, w.task, seed=seed),
+        False, "reward", own=True,
     ),
     "Deep MaxEnt": Method(
-        lambda w, d, seed: DeepMaxEnt(w.features).fit(d, w.task, seed=seed), False, "reward"
+        lambda w, d, seed: DeepMaxEnt(w.features).fit(d, w.task, seed=seed),
+        False, "reward", own=True,
     ),
     "behavioural cloning": Method(
         lambda w, d, seed: BehaviouralCloning().fit(d, w.task), False, gauge="path"
@@ -98,21 +103,39 @@ def centred(features: np.ndarray) -> np.ndarray:
     return np.asarray(features - features.mean(axis=0))
 
 
-def measured(method: Method, found: Solution, world: World) -> dict[str, Any]:
-    """How well a solution does: value given away, and whether its reward is the true one."""
+OWN = ", own policy"
+"""What the rows of such a policy are called beside the method's."""
+
+
+def measured(name: str, found: Solution, world: World) -> Iterator[tuple[str, dict[str, Any]]]:
+    """How well a solution does, by name: value given away, and whether its reward is the true one.
+
+    A method that assumes another demonstrator has a second entry, for the policy that it assumes.
+    """
+    method = (EXACT | METHODS)[name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InverseqWarning)
-        difference = evaluate.value_difference(
-            policy(method, found, world), world.reward, world.task
-        )
         correlation = evaluate.reward_correlation(state_reward(method, found, world), world.reward)
-    return {
-        **asdict(difference),
-        "reward_correlation": correlation if np.isfinite(correlation) else None,
+    effort = {
         "seconds": found.info.seconds,
         "iterations": found.info.iterations,
         "converged": found.info.converged,
     }
+    known = correlation if np.isfinite(correlation) else None
+    given_away = difference(policy(method, found, world), world)
+    yield name, {**given_away, "reward_correlation": known, **effort}
+    if method.own:
+        yield name + OWN, {**difference(found.policy_table, world), **effort}
+
+
+def difference(policy: np.ndarray, world: World) -> dict[str, float]:
+    """The value that a policy gives away, three ways."""
+    return asdict(evaluate.value_difference(policy, world.reward, world.task))
+
+
+def base(name: str) -> Method:
+    """The method that a row belongs to."""
+    return (EXACT | METHODS)[name.removesuffix(OWN)]
 
 
 def policy(method: Method, found: Solution, world: World) -> np.ndarray:

@@ -21,7 +21,7 @@ class Reported(NamedTuple):
     @property
     def hours_text(self) -> str:
         """As the paper prints it."""
-        return f"{self.hours:g} h ± {self.hours_sd:g}"
+        return f"{self.hours:g} ± {self.hours_sd:g} h"
 
 
 TABLE = {

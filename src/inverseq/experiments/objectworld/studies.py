@@ -68,20 +68,17 @@ def table(job: dict[str, Any]) -> dict[str, Any]:
         method = (EXACT | METHODS)[name]
         given = None if name in EXACT else trajectories
         found = fitted(method, world, seen, job["world"])
-        rows.append(row(job, "table", name, trajectories=given, **measured(method, found, world)))
-        if name in job["own_policy"]:
-            own = evaluate.value_difference(found.policy_table, world.reward, world.task)
-            rows.append(
-                row(job, "table", f"{name}, own policy", trajectories=given, evd=own.evd,
-                    evd_squared=own.evd_squared, evd_absolute=own.evd_absolute)
-            )  # fmt: skip
+        rows += [
+            row(job, "table", title, trajectories=given, **values)
+            for title, values in measured(name, found, world)
+        ]
         rows += transferred(job, name, found.reward_table, world, elsewhere, given)
-        if name in job["regauged"]:
+        if method.gauge == "path" and name not in job["alike"]:
             in_state_gauge = state_reward(method, found, world)
             rows += transferred(
                 job, f"{name}, state gauge", in_state_gauge, world, elsewhere, given
             )
-        if job["maps"]:
+        if name in job["maps"]:
             followed = policy_of(method, found, world)
             maps[name] = {
                 "value": planning.evaluate_policy(followed, world.reward, world.task).tolist(),
@@ -139,8 +136,10 @@ def curve(job: dict[str, Any]) -> list[Row]:
     rows = []
     for name in job["methods"]:
         found = fitted(METHODS[name], world, seen, job["world"])
-        values = measured(METHODS[name], found, world)
-        rows.append(row(job, "curve", name, trajectories=job["trajectories"], **values))
+        rows += [
+            row(job, "curve", title, trajectories=job["trajectories"], **values)
+            for title, values in measured(name, found, world)
+        ]
     return rows
 
 
@@ -213,5 +212,7 @@ def tune(job: dict[str, Any]) -> list[Row]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InverseqWarning)
         found = tuned[name]()
-    values = measured(METHODS[name], found, world)
-    return [row(job, "tune", name, trajectories=job["trajectories"], rate=rate, **values)]
+    return [
+        row(job, "tune", title, trajectories=job["trajectories"], rate=rate, **values)
+        for title, values in measured(name, found, world)
+    ]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from inverseq.experiments.objectworld import paper
-from inverseq.experiments.objectworld.methods import EXACT, METHODS
+from inverseq.experiments.objectworld.methods import EXACT, OWN, base
 from inverseq.report import (
     Block,
     Cell,
@@ -111,7 +111,7 @@ def table(
                 "converged",
                 *(Column(name, numeric=True) for name in ("paper: EVD", "paper: time")),
             ],
-            [line(name, chosen) for name, chosen in of_method(here).items()],
+            lines(here),
             f"{steps:,} transitions of the expert, {worlds} random "
             f"world{'s' * (worlds > 1)}, discount {discount:g}; mean ± standard deviation.",
             [
@@ -127,39 +127,51 @@ def table(
         )  # fmt: skip
     if maps:
         yield Maps(
-            [
-                Panel("true value", np.array(maps["truth"]["value"])),
-                *(
-                    Panel(name, np.array(of["value"]))
-                    for name, of in maps.items() if name != "truth"
-                ),
-            ],
+            shared(maps, "value", signed=False),
             shape,
-            "Value of the recovered behaviour under the true reward.",
-        )  # fmt: skip
+            "Value of the recovered behaviour under the true reward; one scale for all.",
+        )
         yield Maps(
-            [
-                Panel("true reward", np.array(maps["truth"]["reward"]), signed=True),
-                *(
-                    Panel(name, np.array(of["reward"]), signed=True)
-                    for name, of in maps.items() if name != "truth"
-                ),
-            ],
+            shared(maps, "reward", signed=True),
             shape,
-            "The recovered reward, in the state gauge.",
-        )  # fmt: skip
+            "The recovered reward, in the state gauge; one scale for all.",
+        )
 
 
-def line(name: str, rows: Sequence[Row]) -> list[Cell | str | float | None]:
+def shared(maps: Mapping[str, Any], what: str, signed: bool) -> list[Panel]:
+    """The truth first, then each method, all on the scale of the truth."""
+    true = np.array(maps["truth"][what])
+    reach = 1.5 * np.abs(true).max()
+    limits = (-reach, reach) if signed else (float(true.min()), float(true.max()))
+    named = {"truth": maps["truth"], **maps}
+    return [
+        Panel(
+            f"true {what}" if name == "truth" else name, np.array(of[what]), signed, limits=limits
+        )
+        for name, of in named.items()
+    ]
+
+
+def lines(rows: Sequence[Row]) -> list[list[Cell | str | float | None]]:
+    """A line for each method; the best of those that see samples is marked."""
+    methods = of_method(rows)
+    sampled = {
+        name: values(chosen, "evd_squared").mean()
+        for name, chosen in methods.items() if name not in EXACT
+    }  # fmt: skip
+    best = min(sampled, key=lambda name: float(sampled[name]))
+    return [line(name, chosen, name == best) for name, chosen in methods.items()]
+
+
+def line(name: str, rows: Sequence[Row], best: bool) -> list[Cell | str | float | None]:
     """A method's line of the table."""
-    known = (EXACT | METHODS).get(name)
-    reported = paper.TABLE.get(known.paper) if known is not None else None
+    reported = None if name.endswith(OWN) else paper.TABLE.get(base(name).paper)
     iterations = values(rows, "iterations")
     converged = [row["converged"] for row in rows if row["converged"] is not None]
     return [
         Cell(name),
         spread(values(rows, "evd"), 3),
-        spread(values(rows, "evd_squared"), 4),
+        Cell(spread(values(rows, "evd_squared"), 4) or "", best),
         spread(values(rows, "reward_correlation"), 3),
         spread(values(rows, "seconds"), 3),
         f"{iterations.mean():,.0f}" if iterations.size else None,
@@ -264,7 +276,7 @@ def verdicts(
                 f"{paper.UNSTABLE}, and its standard deviation is {sd[paper.UNSTABLE]:.2f} against "
                 f"{sd[before]:.2f}."
             )
-    mine = {name: means for name, means in squared.items() if METHODS[name].ours}
+    mine = {name: means for name, means in squared.items() if base(name).ours}
     if mine:
         best = np.min(list(squared.values()), axis=0)
         ratio = {name: means / best for name, means in mine.items()}
@@ -351,11 +363,16 @@ def overview(maps: Mapping[str, Any], shape: tuple[int, int]) -> list[Block]:
         if key != "truth":
             name, _, number = key.rpartition("/")
             methods.setdefault(name, []).append((int(number), value))
-    truth = Panel("truth", np.array(maps["truth"]))
+    true = np.array(maps["truth"])
+    limits = (float(true.min()), float(true.max()))
+    truth = Panel("truth", true, limits=limits)
     return [
         *(
             Maps(
-                [truth, *(Panel(f"{n:,} trajectories", np.array(v)) for n, v in chosen)],
+                [
+                    truth,
+                    *(Panel(f"{n:,} trajectories", np.array(v), limits=limits) for n, v in chosen),
+                ],
                 shape,
                 f"{name}: value of the learned behaviour under the true reward.",
             )
