@@ -228,3 +228,32 @@ def test_an_interruption_ends_cleanly_and_leaves_nothing_half_written(
     assert cli.main([*SMALL, "--out", str(tmp_path / "out")]) == 130
     assert capsys.readouterr().err == "inverseq: interrupted\n"
     assert not (tmp_path / "out").exists()
+
+
+QUICK = ["reproduce", "objectworld", "--quick", "--only", "online", "--size", "6", "--objects", "6"]
+
+
+def test_reproduce_prints_rows_that_machines_read(tmp_path, capsys):
+    given = [*QUICK, "--workers", "0", "--out", str(tmp_path), "--json"]
+    assert cli.main(given) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert {row["experiment"] for row in said["rows"]} == {"online"}
+    names = {"method", "world", "trajectories", "evd", "evd_squared", "reward_correlation"}
+    assert all(set(row) >= names | {"seconds", "iterations", "converged"} for row in said["rows"])
+    assert Path(said["report"]).is_file()
+
+
+def test_reproduce_ends_with_where_its_report_is(tmp_path, capsys):
+    assert cli.main([*QUICK, "--workers", "0", "--out", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert said.splitlines()[-1].endswith(str(tmp_path / "report.html"))
+
+
+def test_reproduce_knows_what_there_is_to_reproduce(tmp_path):
+    refused = run("reproduce", "labyrinths", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "objectworld" in refused.stderr + refused.stdout
+    refused = run("reproduce", "objectworld", "--only", "tabel", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "`only` must name some of" in refused.stderr
+    assert not list(tmp_path.iterdir())

@@ -105,8 +105,10 @@ MAPPED = (
     "Deep MaxEnt",
 )
 """Whose values and rewards are drawn."""
-ALIKE = ("IAVI", "IAVI, exact policy, sweeps", "behavioural cloning")
-"""Whose reward in the state gauge is that of another row, or of no interest."""
+REGAUGED = ("IAVI, exact policy", "IQL", "IQL, paper's rates")
+"""Whose rewards are carried in the state gauge, too."""
+OVERVIEWED = ("IAVI", "IQL", "BoltzmannMLE")
+"""Whose values are drawn for several numbers of trajectories."""
 WINDS = (0.0, 0.1, 0.6)
 """Other winds than 0.3, to which rewards are carried."""
 GRIDS = {
@@ -163,7 +165,11 @@ def run(settings: Objectworld, *, progress: bool | None = None) -> Result:
     """Compute what is not there yet, save everything, write the report."""
     began = time.perf_counter()
     scale = QUICK if settings.quick else FULL
-    world = {"size": settings.size, "objects": settings.objects, "discount": settings.discount}
+    world: dict[str, Any] = {
+        "size": settings.size,
+        "objects": settings.objects,
+        "discount": settings.discount,
+    }
     wanted = settings.only or STUDIES
     workers = (os.cpu_count() or 1) if settings.workers is None else settings.workers
     kept = settings.out / "jobs.jsonl"
@@ -173,34 +179,37 @@ def run(settings: Objectworld, *, progress: bool | None = None) -> Result:
     def worlds(n: int) -> range:
         return range(settings.seed, settings.seed + n)
 
+    def compute(study: Any, jobs: list[dict[str, Any]], what: str, at_once: int) -> list[Any]:
+        return done(study, jobs, kept, min(workers, at_once), f"Objectworld: {what}", progress)
+
     if "table" in wanted:
-        common = {
-            "steps": scale.steps, "methods": scale.table_methods, "winds": WINDS,
-            "walls": list(range(scale.walls)), "alike": ALIKE,
-        }  # fmt: skip
+        here = [{**world, "world": w} for w in worlds(scale.worlds)]
+        here += [{**world, "discount": 0.99, "world": w} for w in worlds(scale.other_discount)]
+        here = [{**job, "winds": WINDS, "walls": list(range(scale.walls))} for job in here]
+        for found in compute(studies.truth, here, "truth", workers):
+            rows += found["rows"]
+            maps.setdefault("table", {"truth": found["map"]})
         jobs = [
-            {**world, **common, "world": w, "maps": MAPPED if w == settings.seed else []}
-            for w in worlds(scale.worlds)
-        ]
-        jobs += [
-            {**world, **common, "discount": 0.99, "world": w, "maps": []}
-            for w in worlds(scale.other_discount)
-        ]
+            {
+                **job, "steps": scale.steps, "method": method,
+                "regauged": method in REGAUGED,
+                "map": method in MAPPED and job == here[0],
+            }
+            for job in here for method in scale.table_methods
+        ]  # fmt: skip
         # One at a time: their seconds are to be read.
-        for result in done(
-            studies.table, jobs, kept, min(workers, 1), "Objectworld: table", progress
-        ):
-            rows += result["rows"]
-            maps["table"] = maps.get("table") or result["maps"]
+        for job, found in zip(jobs, compute(studies.table, jobs, "table", 1), strict=True):
+            rows += found["rows"]
+            if found["map"] is not None:
+                maps["table"][job["method"]] = found["map"]
     if "curve" in wanted:
         jobs = [
-            {**world, "world": w, "trajectories": n, "most": max(scale.trajectories),
-             "methods": scale.curve_methods}
-            for w in worlds(scale.curve_worlds) for n in scale.trajectories
-        ]  # fmt: skip
-        for result in done(
-            studies.curve, jobs, kept, workers, "Objectworld: demonstrations", progress
-        ):
+            {**world, "world": w, "trajectories": n, "most": max(scale.trajectories), "method": m}
+            for w in worlds(scale.curve_worlds)
+            for n in scale.trajectories
+            for m in scale.curve_methods
+        ]
+        for result in compute(studies.curve, jobs, "demonstrations", workers):
             rows += result
     if "online" in wanted:
         named = [(", ".join(f"{rate:g}" for rate in rates), rates) for rates in scale.rates]
@@ -209,22 +218,27 @@ def run(settings: Objectworld, *, progress: bool | None = None) -> Result:
              "rates": rates}
             for name, rates in [*named, ("decaying (ours)", None)]
         ]  # fmt: skip
-        for result in done(studies.online, jobs, kept, workers, "Objectworld: online", progress):
+        for result in compute(studies.online, jobs, "online", workers):
             rows += result
     if "overview" in wanted:
         jobs = [
-            {**world, "world": settings.seed, "numbers": scale.numbers, "most": max(scale.numbers),
-             "methods": ["IAVI", "IQL", "BoltzmannMLE"]}
+            {**world, "world": settings.seed, "trajectories": n, "most": max(scale.numbers),
+             "method": method}
+            for method in OVERVIEWED for n in scale.numbers
         ]  # fmt: skip
-        found = done(studies.overview, jobs, kept, min(workers, 1), "Objectworld: maps", progress)
-        maps["overview"] = found[0]["maps"]
+        values = compute(studies.overview, jobs, "maps", workers)
+        first = studies.truth({**world, "world": settings.seed, "winds": (), "walls": []})
+        maps["overview"] = {"truth": first["map"]["value"]} | {
+            f"{job['method']}/{job['trajectories']}": value
+            for job, value in zip(jobs, values, strict=True)
+        }
     if settings.tune:
         jobs = [
             {**world, "world": w, "trajectories": scale.tune_steps // 8, "method": method,
              "rate": rate, "epochs": 24}
             for method, grid in GRIDS.items() for rate in grid for w in worlds(scale.tune_worlds)
         ]  # fmt: skip
-        for result in done(studies.tune, jobs, kept, workers, "Objectworld: rates", progress):
+        for result in compute(studies.tune, jobs, "rates", workers):
             rows += result
 
     seconds = time.perf_counter() - began

@@ -54,42 +54,46 @@ def row(job: dict[str, Any], experiment: str, method: str, **values: Any) -> Row
 
 
 def table(job: dict[str, Any]) -> dict[str, Any]:
-    """All methods on the paper's data set, and their rewards carried to other worlds."""
-    world = make(job)
-    trajectories = job["steps"] // LENGTH
+    """One method on the paper's data set, and its reward carried to other worlds."""
+    world, name = make(job), job["method"]
+    method, trajectories = (EXACT | METHODS)[name], job["steps"] // LENGTH
     seen = demonstrations(world, job, trajectories)
-    rows, maps = [], {}
+    given = None if name in EXACT else trajectories
+    found = fitted(method, world, seen, job["world"])
+    rows = [
+        row(job, "table", title, trajectories=given, **values)
+        for title, values in measured(name, found, world)
+    ]
     elsewhere = others(world, job)
-    for name, change, other in elsewhere:
-        for reference, followed in references(world, other).items():
-            value = evaluate.expected_return(followed, world.reward, other.task)
-            rows.append(row(job, "transfer", reference, change=name, draw=change, value=value))
-    for name in job["methods"]:
-        method = (EXACT | METHODS)[name]
-        given = None if name in EXACT else trajectories
-        found = fitted(method, world, seen, job["world"])
-        rows += [
-            row(job, "table", title, trajectories=given, **values)
-            for title, values in measured(name, found, world)
-        ]
-        rows += transferred(job, name, found.reward_table, world, elsewhere, given)
-        if method.gauge == "path" and name not in job["alike"]:
-            in_state_gauge = state_reward(method, found, world)
-            rows += transferred(
-                job, f"{name}, state gauge", in_state_gauge, world, elsewhere, given
-            )
-        if name in job["maps"]:
-            followed = policy_of(method, found, world)
-            maps[name] = {
-                "value": planning.evaluate_policy(followed, world.reward, world.task).tolist(),
-                "reward": state_reward(method, found, world).tolist(),
-            }
-    if job["maps"]:
-        maps["truth"] = {
-            "value": planning.evaluate_policy(world.expert(), world.reward, world.task).tolist(),
-            "reward": world.reward.tolist(),
-        }
-    return {"rows": rows, "maps": maps}
+    rows += transferred(job, name, found.reward_table, elsewhere, given)
+    if job["regauged"]:
+        carried = state_reward(method, found, world)
+        rows += transferred(job, f"{name}, state gauge", carried, elsewhere, given)
+    return {"rows": rows, "map": drawn(method, found, world) if job["map"] else None}
+
+
+def drawn(method: Method, found: Solution, world: World) -> dict[str, Any]:
+    """What maps show of a solution: the value of its policy under the true reward, its reward."""
+    followed = policy_of(method, found, world)
+    return {
+        "value": planning.evaluate_policy(followed, world.reward, world.task).tolist(),
+        "reward": state_reward(method, found, world).tolist(),
+    }
+
+
+def truth(job: dict[str, Any]) -> dict[str, Any]:
+    """What the table is held to: the expert, and what can be had in other worlds."""
+    world = make(job)
+    rows = [
+        row(
+            job, "transfer", reference, change=change, draw=draw,
+            value=evaluate.expected_return(followed, world.reward, other.task),
+        )
+        for change, draw, other in others(world, job)
+        for reference, followed in references(world, other).items()
+    ]  # fmt: skip
+    value = planning.evaluate_policy(world.expert(), world.reward, world.task)
+    return {"rows": rows, "map": {"value": value.tolist(), "reward": world.reward.tolist()}}
 
 
 def others(world: World, job: dict[str, Any]) -> list[tuple[str, int, World]]:
@@ -114,14 +118,13 @@ def transferred(
     job: dict[str, Any],
     name: str,
     reward: np.ndarray,
-    world: World,
     elsewhere: list[tuple[str, int, World]],
     trajectories: int | None,
 ) -> list[Row]:
     """The returns of the greedy policy for a reward in other worlds."""
     return [
         row(job, "transfer", name, trajectories=trajectories, change=change, draw=draw,
-            value=evaluate.transfer_return(reward, world.reward, other.task))
+            value=evaluate.transfer_return(reward, other.reward, other.task))
         for change, draw, other in elsewhere
     ]  # fmt: skip
 
@@ -130,17 +133,14 @@ def transferred(
 
 
 def curve(job: dict[str, Any]) -> list[Row]:
-    """All methods on one number of trajectories."""
-    world = make(job)
+    """One method on one number of trajectories."""
+    world, name = make(job), job["method"]
     seen = demonstrations(world, job, job["trajectories"])
-    rows = []
-    for name in job["methods"]:
-        found = fitted(METHODS[name], world, seen, job["world"])
-        rows += [
-            row(job, "curve", title, trajectories=job["trajectories"], **values)
-            for title, values in measured(name, found, world)
-        ]
-    return rows
+    found = fitted(METHODS[name], world, seen, job["world"])
+    return [
+        row(job, "curve", title, trajectories=job["trajectories"], **values)
+        for title, values in measured(name, found, world)
+    ]
 
 
 # -- 3: learning rates of online IQL ------------------------------------------------------------
@@ -176,19 +176,13 @@ def online(job: dict[str, Any]) -> list[Row]:
 # -- 4: value maps for increasing numbers of trajectories ---------------------------------------
 
 
-def overview(job: dict[str, Any]) -> dict[str, Any]:
-    """The values that learned policies have under the true reward, as maps."""
-    world = make(job)
-    maps = {}
-    for trajectories in job["numbers"]:
-        seen = demonstrations(world, job, trajectories)
-        for name in job["methods"]:
-            found = fitted(METHODS[name], world, seen, job["world"])
-            followed = policy_of(METHODS[name], found, world)
-            value = planning.evaluate_policy(followed, world.reward, world.task)
-            maps[f"{name}/{trajectories}"] = value.tolist()
-    truth = planning.evaluate_policy(world.expert(), world.reward, world.task)
-    return {"maps": {**maps, "truth": truth.tolist()}}
+def overview(job: dict[str, Any]) -> list[float]:
+    """The value that the policy of one method on one number of trajectories truly has."""
+    world, method = make(job), METHODS[job["method"]]
+    seen = demonstrations(world, job, job["trajectories"])
+    found = fitted(method, world, seen, job["world"])
+    value: list[float] = drawn(method, found, world)["value"]
+    return value
 
 
 # -- the appendix's grids of learning rates -----------------------------------------------------
