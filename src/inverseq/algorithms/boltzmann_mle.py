@@ -8,7 +8,7 @@ forward and one backward, whatever the number of parameters. Quasi-Newton steps 
 
 Equations: ``value``, ``action_value_target``, ``log_boltzmann``; the gradient is
 `inverseq.likelihood`. Needs: demonstrations, the model (or what they count); as a rule, features.
-Not in the paper: departure 18 in ``docs/departures.md`` says how it came here.
+Not in the paper: departure 23 in ``docs/departures.md``.
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ def table(
         yield Maps(
             shared(maps, "reward", signed=True),
             shape,
-            "The recovered reward, in the state gauge; one scale for all.",
+            "The recovered reward, in the state gauge, with the best constant; one scale for all.",
         )
 
 
@@ -143,12 +143,13 @@ def shared(maps: Mapping[str, Any], what: str, signed: bool) -> list[Panel]:
     true = np.array(maps["truth"][what])
     reach = 1.5 * np.abs(true).max()
     limits = (-reach, reach) if signed else (float(true.min()), float(true.max()))
-    named = {"truth": maps["truth"], **maps}
+    named = {name: np.array(of[what]) for name, of in {"truth": maps["truth"], **maps}.items()}
+    if signed:
+        # A constant cannot be known; without it maps can be compared.
+        named = {name: found + (true - found).mean() for name, found in named.items()}
     return [
-        Panel(
-            f"true {what}" if name == "truth" else name, np.array(of[what]), signed, limits=limits
-        )
-        for name, of in named.items()
+        Panel(f"true {what}" if name == "truth" else name, found, signed, limits=limits)
+        for name, found in named.items()
     ]
 
 
@@ -243,7 +244,8 @@ def band(method: str, rows: Sequence[Row], numbers: Sequence[int], name: str) ->
     low = mean - sd
     if name == "evd_squared":
         low = np.maximum(low, mean / 10)  # a logarithm has no room for what is below zero
-    return Series(method, list(numbers), list(mean), list(low), list(mean + sd))
+    style = "dashed" if method.endswith(OWN) else "line"
+    return Series(method, list(numbers), list(mean), list(low), list(mean + sd), style)
 
 
 def verdicts(
