@@ -19,6 +19,7 @@ from inverseq._checks import as_number, as_whole, check_choice, check_kind, chec
 from inverseq._random import generator
 from inverseq.errors import DamagedFile, InvalidInput
 from inverseq.shapes import Integers, MaskTable, States, Table
+from inverseq.task import Task
 from inverseq.transitions import Transitions
 
 FILE_FORMAT = 1
@@ -441,6 +442,16 @@ class Additive:
         # With k = 0 a state without visits has no policy; one visit to each action makes one.
         visited = np.where(available, visits, 0.0).any(axis=-1, keepdims=True)
         return np.asarray(equations.count_policy(np.where(visited, visits, 1.0), self.k, available))
+
+
+def tabulated(demonstrations: Demonstrations, task: Task) -> tuple[Task, np.ndarray]:
+    """The task with a model, counted where it has none, and how often each pair was seen, (S, A)."""
+    check_kind(demonstrations, Demonstrations, "demonstrations")
+    check_kind(task, Task, "task")
+    visits = demonstrations.counts(task.n_states, task.n_actions).visits
+    task = task.counted(demonstrations) if task.transitions is None else task
+    check_possible(demonstrations, task.available_table())
+    return task, visits
 
 
 def check_possible(demonstrations: Demonstrations, available: MaskTable) -> None:

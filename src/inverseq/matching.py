@@ -18,8 +18,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from inverseq import equations, gauges, planning
-from inverseq._checks import ROW_SUM_TOLERANCE, as_array, as_number, as_whole, check_kind, finite
-from inverseq.demonstrations import Demonstrations, check_possible
+from inverseq._checks import ROW_SUM_TOLERANCE, as_array, as_number, as_whole, finite
+from inverseq.demonstrations import Demonstrations, tabulated
 from inverseq.errors import InvalidInput, NotConverged
 from inverseq.gauges import Features, StateOnly
 from inverseq.planning import Bellman, Planner
@@ -58,12 +58,7 @@ def problem(
     discounted: bool,
 ) -> tuple[Task, Seen, np.ndarray | None]:
     """The task with a model, what was seen, and the viable actions where there are constraints."""
-    check_kind(demonstrations, Demonstrations, "demonstrations")
-    check_kind(task, Task, "task")
-    pairs = demonstrations.counts(task.n_states, task.n_actions).visits
-    if task.transitions is None:
-        task = task.counted(demonstrations)
-    check_possible(demonstrations, task.available_table())
+    task, pairs = tabulated(demonstrations, task)
     # Checked before the work: a reward that no policy may follow helps nobody.
     safe = planning.viable(task, pairs.sum(axis=1) > 0) if task.constraints else None
     discount = task.discount if discounted else 1.0

@@ -23,7 +23,7 @@ import numpy as np
 from inverseq import gauges, planning, rewards
 from inverseq._checks import as_number, check_choice, check_kind, check_stopping
 from inverseq._progress import track
-from inverseq.demonstrations import Demonstrations, check_possible
+from inverseq.demonstrations import Demonstrations, tabulated
 from inverseq.errors import InvalidInput, NotConverged
 from inverseq.gauges import Features, StateOnly
 from inverseq.likelihood import Demonstrator
@@ -93,12 +93,7 @@ class BoltzmannMLE:
 
         minimize: Any = optimize.minimize  # its stubs know no function that returns its gradient
         began = time.perf_counter()
-        check_kind(demonstrations, Demonstrations, "demonstrations")
-        check_kind(task, Task, "task")
-        visits = demonstrations.counts(task.n_states, task.n_actions).visits
-        if task.transitions is None:
-            task = task.counted(demonstrations)
-        check_possible(demonstrations, task.available_table())
+        task, visits = tabulated(demonstrations, task)
         visited = visits.sum(axis=1) > 0
         # Checked before the work: a reward that no policy may follow helps nobody.
         safe = planning.viable(task, visited) if task.constraints else None

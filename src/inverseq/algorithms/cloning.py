@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from inverseq import gauges
-from inverseq._checks import as_number, check_kind
-from inverseq.demonstrations import Additive, Demonstrations, check_possible
+from inverseq._checks import as_number
+from inverseq.demonstrations import Additive, Demonstrations, tabulated
 from inverseq.errors import InvalidInput
 from inverseq.gauges import Zero
 from inverseq.solution import Info, Solution, plain
@@ -56,13 +56,8 @@ class BehaviouralCloning:
     ) -> Solution:
         """Count once; nothing is random, ``seed`` is there so that all are called alike."""
         began = time.perf_counter()
-        check_kind(demonstrations, Demonstrations, "demonstrations")
-        check_kind(task, Task, "task")
-        visits = demonstrations.counts(task.n_states, task.n_actions).visits
-        if task.transitions is None:
-            task = task.counted(demonstrations)
+        task, visits = tabulated(demonstrations, task)
         available = task.available_table()
-        check_possible(demonstrations, available)
         policy = Additive(self.prior).policy(visits, available)
         log_pi = task.temperature * np.log(np.where(available, policy, 1.0))
         visited = visits.sum(axis=1) > 0

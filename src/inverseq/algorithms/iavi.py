@@ -22,7 +22,7 @@ import numpy as np
 
 from inverseq import gauges, planning
 from inverseq._checks import check_kind
-from inverseq.demonstrations import Additive, Demonstrations, check_possible
+from inverseq.demonstrations import Additive, Demonstrations, tabulated
 from inverseq.errors import InvalidInput, InverseqWarning, NoFullSupport
 from inverseq.gauges import Backup, Features, Gauge, Solver, Uniform
 from inverseq.shapes import Table
@@ -81,20 +81,15 @@ class IAVI:
         Nothing here is random; ``seed`` is accepted so that every algorithm is called alike.
         """
         began = time.perf_counter()
-        check_kind(demonstrations, Demonstrations, "demonstrations")
-        check_kind(task, Task, "task")
         if self.backup == "max_of_mean":
             raise InvalidInput(
                 "`IAVI(backup='max_of_mean')` must have a known policy and model: use `solve`. On "
                 "samples the maximum of a mean has no estimate; use 'max'."
             )
-        counts = demonstrations.counts(task.n_states, task.n_actions)
-        if task.transitions is None:
-            task = task.counted(demonstrations)
-        check_possible(demonstrations, task.available_table())
-        policy = self.smoothing.policy(counts.visits, task.available_table())
+        task, visits = tabulated(demonstrations, task)
+        policy = self.smoothing.policy(visits, task.available_table())
         chosen = replace(self, gauge=self._held_out(demonstrations, task))
-        found = chosen._recover(policy, task, counts.visits, began, progress)
+        found = chosen._recover(policy, task, visits, began, progress)
         return replace(found, info=replace(found.info, settings=plain(self)))
 
     def _held_out(self, demonstrations: Demonstrations, task: Task) -> Gauge:

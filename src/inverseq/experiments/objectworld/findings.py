@@ -78,7 +78,7 @@ def spread(numbers: np.ndarray, digits: int) -> str | None:
     """Mean and standard deviation as text."""
     if not numbers.size:
         return None
-    mean = f"{numbers.mean():.{digits}f}"
+    mean = f"{round(float(numbers.mean()), digits) + 0.0:.{digits}f}"  # no minus before a zero
     return mean if numbers.size == 1 else f"{mean} ± {numbers.std(ddof=1):.{digits}f}"
 
 
