@@ -445,7 +445,7 @@ class Additive:
 
 
 def tabulated(demonstrations: Demonstrations, task: Task) -> tuple[Task, np.ndarray]:
-    """The task with a model, counted where it has none, and how often each pair was seen, (S, A)."""
+    """The task with a model, counted where it has none, and the visits of each pair, (S, A)."""
     check_kind(demonstrations, Demonstrations, "demonstrations")
     check_kind(task, Task, "task")
     visits = demonstrations.counts(task.n_states, task.n_actions).visits
