@@ -44,7 +44,8 @@ ALLOWED = {
     "planning": ["equations", "_linear", *MODEL, "_progress", *WORDS],
     "gauges": ["equations", "planning", "likelihood", "_linear", *MODEL, "_progress", *WORDS],
     "solution": [
-        *["equations", "gauges", "planning", *MODEL, "demonstrations", "io", "io.*", "version"],
+        *["equations", "gauges", "planning", *MODEL, "demonstrations", "io", "io.*", "nets"],
+        "version",
         *WORDS,
     ],
     "likelihood": ["equations", "planning", "_linear", *MODEL, *WORDS],
