@@ -52,7 +52,10 @@ ALLOWED = {
     "matching": [*NOUNS, "equations", "gauges", "planning", "_checks", *WORDS],
     "nets": ["_checks", *WORDS],
     "rewards": ["nets", "_checks", *WORDS],
-    "training": [*NOUNS, "equations", "nets", "_progress", *WORDS],
+    "training": [
+        *[*NOUNS, "equations", "nets", "planning", "io.storage"],
+        *["_checks", "_progress", "_random", *WORDS],
+    ],
     "algorithms": ["algorithms.*"],
     "algorithms.*": [
         *[*NOUNS, "equations", "gauges", "planning", "likelihood", "matching", "rewards"],

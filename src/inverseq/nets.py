@@ -25,6 +25,8 @@ Params: TypeAlias = Any
 class Network(Protocol):
     """What a network is: two functions. Any object that has them will do."""
 
+    def __hash__(self) -> int: ...
+
     def init(self, key: Array, n_inputs: int, n_outputs: int) -> Params:
         """Random parameters."""
         ...

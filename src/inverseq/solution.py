@@ -506,7 +506,8 @@ class Solution:
         return self.found.look_up(name, self.found.check(states))
 
     def _value(self, q: np.ndarray, safe: np.ndarray) -> np.ndarray:
-        return planning.state_value(q, safe, self.temperature, self.info.backup == "soft")
+        soft = self.info.backup == "soft"
+        return np.asarray(planning.state_value(q, safe, self.temperature, soft))
 
     def _log_policy(self, rows: np.ndarray, constrained: bool) -> np.ndarray:
         bound = constrained and self.constrained
@@ -514,9 +515,10 @@ class Solution:
         found = self.found
         if isinstance(found, Tables) and len(rows) > len(found.q):
             # Rather each state once than each row.
-            return self._log_policy(np.arange(len(found.q)), constrained)[rows]
+            return np.asarray(self._log_policy(np.arange(len(found.q)), constrained)[rows])
         q, safe = (found.look_up(name, rows) for name in names)
-        return np.asarray(equations.log_boltzmann(q, safe, self.temperature))
+        log_pi = equations.log_boltzmann(q, safe, self.temperature)
+        return np.asarray(log_pi)
 
     def __repr__(self) -> str:
         found = self.found
@@ -602,4 +604,7 @@ def plain(value: Any) -> Any:
         return str(value)
     if value is None or isinstance(value, str | bool | int | float):
         return value
+    if callable(value) and hasattr(value, "__qualname__"):
+        # Its place in memory says nothing, and is another one every time.
+        return f"{value.__module__}.{value.__qualname__}"
     return repr(value)
