@@ -39,6 +39,7 @@ ALLOWED = {
     "io": ["io.*", "errors"],
     "io.storage": ["errors"],
     "io.*": ["errors"],
+    "io.minari": ["demonstrations", "io.spaces", "io.storage", "_checks", *WORDS],
     "task": ["transitions", "_checks", *WORDS],
     "demonstrations": [*MODEL, "equations", "io.storage", "_random", *WORDS],
     "planning": ["equations", "_linear", *MODEL, "_progress", *WORDS],
@@ -64,6 +65,10 @@ ALLOWED = {
     ],
     "evaluate": [*NOUNS, "_checks", "equations", "planning", *WORDS],
     "worlds": ["worlds.*"],
+    "worlds.gym": [
+        *[*MODEL, "demonstrations", "io.spaces", "worlds.gym_wrappers", "_random", *WORDS],
+    ],
+    "worlds.gym_wrappers": ["io.spaces", "errors"],
     "worlds.*": [*MODEL, "demonstrations", "planning", "worlds.*", "_random", *WORDS],
     "report": ["report.*"],
     "report.*": ["solution", "evaluate", "worlds", "worlds.*", "report.*", "io.storage", *WORDS],
@@ -74,7 +79,7 @@ ALLOWED = {
 }
 
 # What may be imported at the top of a module beside NumPy and the standard library.
-AT_TOP = {"_kernels": {"numba"}, "cli": {"tyro"}}
+AT_TOP = {"_kernels": {"numba"}, "cli": {"tyro"}, "worlds.gym_wrappers": {"gymnasium"}}
 # `shapes` takes SciPy's class only in the branch that a test run enters.
 IN_BRANCHES = {"shapes": {"jaxtyping", "scipy"}}
 
@@ -264,6 +269,11 @@ finally:
 def test_importing_the_package_loads_nothing_heavy():
     heavy = {"scipy.sparse.linalg", "jax", "matplotlib", "numba", "pyarrow", "tyro", "rich"}
     assert not loaded_after("import inverseq") & heavy
+
+
+def test_the_borders_to_environments_load_them_only_when_they_are_crossed():
+    program = "import inverseq.worlds.gym, inverseq.io.spaces"
+    assert not loaded_after(program) & {"gymnasium", "minari", "h5py"}
 
 
 def test_asking_the_command_line_for_help_loads_nothing_heavy():
