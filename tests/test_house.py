@@ -272,7 +272,7 @@ def test_importing_the_package_loads_nothing_heavy():
 
 
 def test_the_borders_to_environments_load_them_only_when_they_are_crossed():
-    program = "import inverseq.worlds.gym, inverseq.io.spaces"
+    program = "import inverseq.worlds.gym, inverseq.io.minari, inverseq.io.spaces"
     assert not loaded_after(program) & {"gymnasium", "minari", "h5py"}
 
 
