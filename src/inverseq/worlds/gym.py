@@ -174,10 +174,10 @@ def evaluate(
 
 
 def recovered(env: Any, solution: Any) -> Any:
-    """The environment, paying the reward ``r(s, a)`` of a solution instead of its own.
+    """The environment, paying the reward of a solution instead of its own.
 
     So that somebody else's agent can be trained on what was recovered. What the environment itself
-    would have paid is ``info["true_reward"]``. Of a vector environment all rewards are computed at
+    would have paid is ``info["true_reward"]``. In a vector environment all rewards are computed at
     once.
 
     >>> import gymnasium, inverseq as iq

@@ -30,7 +30,7 @@ class Recovered(gymnasium.Wrapper, RecordConstructorArgs):
         RecordConstructorArgs.__init__(self, _disable_deepcopy=True, solution=solution)
         super().__init__(env)
         self.solution = solution
-        self.spaces = Spaces.check(env.observation_space, env.action_space)
+        self.spaces = spaces_for(solution, env.observation_space, env.action_space)
         self.state: np.ndarray | None = None
 
     def reset(
@@ -43,10 +43,10 @@ class Recovered(gymnasium.Wrapper, RecordConstructorArgs):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """As the environment does it, but for the reward."""
-        before = self.state
+        before, taken = self.state, np.array([action]) - self.spaces.first_action
         observation, paid, terminated, truncated, info = self.env.step(action)
         self.state = self.spaces.states([observation])
-        reward = rewards_of(self.solution, before, np.array([action]), self.spaces)
+        reward = self.solution.reward_of(before, taken, self.state, np.array([terminated]))
         info = {**info, "true_reward": paid}
         return observation, float(reward[0]), terminated, truncated, info
 
@@ -64,7 +64,7 @@ class RecoveredVector(gymnasium.vector.VectorWrapper):
     def __init__(self, env: Any, solution: Any) -> None:
         super().__init__(env)
         self.solution = solution
-        self.spaces = Spaces.check(env.single_observation_space, env.single_action_space)
+        self.spaces = spaces_for(solution, env.single_observation_space, env.single_action_space)
         self.states: np.ndarray | None = None
         self.over = np.zeros(env.num_envs, bool)
         # What resets in a step of its own pays nothing in it; older versions know no other mode.
@@ -84,19 +84,24 @@ class RecoveredVector(gymnasium.vector.VectorWrapper):
         before, idle = self.states, self.over & self.pauses
         observations, paid, terminated, truncated, infos = self.env.step(actions)
         self.states, self.over = self.spaces.batch(observations), terminated | truncated
-        rewards = rewards_of(self.solution, before, actions, self.spaces)
+        reached = self.states.copy()
+        for i in np.flatnonzero(infos.get("_final_obs", False)).tolist():
+            # What was reset in this very step shows where it begins, not what was reached.
+            reached[i] = self.spaces.states([infos["final_obs"][i]])[0]
+        taken = np.asarray(actions) - self.spaces.first_action
+        rewards = self.solution.reward_of(before, taken, reached, terminated)
         every = np.ones(self.num_envs, bool)
         infos = {**infos, "true_reward": paid, "_true_reward": every}
         return observations, np.where(idle, 0.0, rewards), terminated, truncated, infos
 
 
-def rewards_of(solution: Any, states: Any, actions: Any, spaces: Spaces) -> np.ndarray:
-    """``r(s, a)`` of a batch, (batch,)."""
-    rewards = np.asarray(solution.reward(states), float)
-    expected = (len(states), spaces.n_actions)
-    if rewards.shape != expected:
+def spaces_for(solution: Any, observation: Any, action: Any) -> Spaces:
+    """The spaces of an environment, if the solution has a reward of its actions."""
+    spaces = Spaces.check(observation, action)
+    n_actions = getattr(solution, "n_actions", None)
+    if n_actions != spaces.n_actions:
         raise InvalidInput(
-            f"`solution.reward` must be of the environment's {spaces.n_actions} actions, "
-            f"{expected} for a batch of {len(states)}; it has shape {rewards.shape}."
+            f"`solution` must be a Solution with the environment's {spaces.n_actions} actions; got "
+            f"{solution!r:.60}, which has {n_actions}."
         )
-    return np.asarray(rewards[np.arange(len(rewards)), np.asarray(actions) - spaces.first_action])
+    return spaces
