@@ -95,9 +95,11 @@ class Evaluation:
     """How many of the chosen actions the task forbids, int64 (episodes,); None without a task."""
 
     def __post_init__(self) -> None:
-        for array in (self.returns, self.lengths, self.violations):
-            if array is not None:
+        for name in ("returns", "lengths", "violations"):
+            if getattr(self, name) is not None:
+                array = np.array(getattr(self, name))
                 array.flags.writeable = False
+                object.__setattr__(self, name, array)
 
     def __len__(self) -> int:
         return len(self.returns)
