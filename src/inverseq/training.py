@@ -293,6 +293,18 @@ class Problem:
         """Whether there is something to obey."""
         return bool(self.task.constraints)
 
+    def binds(self, growing: bool) -> bool:
+        """Whether constrained values differ from free ones.
+
+        Where no demonstration led to a state with a forbidden action they begin equal and have
+        equal targets for ever, so that nothing is to be computed. Of data to come nobody knows.
+        """
+        if not self.constrained or growing:
+            return self.constrained
+        follows = self.follows(self.seen)
+        safe = self.task.safe(follows) if self.safe is None else self.safe[follows]
+        return bool((self.task.can(follows) & ~safe)[~self.seen.terminated].any())
+
     def columns(self, seen: Demonstrations) -> dict[str, np.ndarray]:
         """What the loop reads of demonstrations: masks are worked out here, once for each step."""
         task = self.task
@@ -345,13 +357,13 @@ class Problem:
     def solution(self, params: Mapping[str, Params], info: Info) -> Solution:
         """A solution from networks by name: "q" (or "policy"), "reward", "q_constrained"."""
         task = self.task
-        info = replace(info, task=assumptions(task))
         if not self.tabular:
+            info = replace(info, task=assumptions(task), stranded=self.stranded)
             found = Networks(
                 self.settings.network, dict(params), self.scaling, task.n_actions,
                 task.temperature, task.discount, self.constrained, task.available is not None, task,
             )  # fmt: skip
-            return Solution(found, task.temperature, replace(info, stranded=self.stranded))
+            return Solution(found, task.temperature, info)
         assert self.visits is not None
         said = {name: self.evaluate(part) for name, part in params.items()}
         return tabulated(said, task, self.visits, self.safe, info)
@@ -375,7 +387,8 @@ def tabulated(
         lost = task.continuing.expect((~safe.any(axis=1)).astype(float)) > 0
         q_c = np.where(available & ~lost, q_c, -np.inf)
     tables = Tables(reward, np.where(available, q, -np.inf), available, safe, q_c, visits)
-    info = replace(info, unvisited_states=int((visits.sum(axis=1) == 0).sum()))
+    unvisited = int((visits.sum(axis=1) == 0).sum())
+    info = replace(info, task=assumptions(task), unvisited_states=unvisited)
     return Solution(tables, task.temperature, info)
 
 

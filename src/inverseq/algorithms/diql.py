@@ -197,9 +197,15 @@ class DIQL(Trained):
                 'there the classifier is the answer. Learn it, or use `gauge="learned"`.'
             )
         rule = Rule(
-            task.discount, task.temperature, float(self.least), problem.constrained, self.double,
-            self.centred, self.gauge == "zero", self.policy is not None,
-        )  # fmt: skip
+            task.discount,
+            task.temperature,
+            float(self.least),
+            constrained=problem.binds(collect is not None),
+            double=self.double,
+            centred=self.centred,
+            zero=self.gauge == "zero",
+            given=self.policy is not None,
+        )
         watch = Watch(progress, checkpoint, log, tensorboard, collect)
         outcome = training.train(
             rule, problem, self._columns(problem), self.tau, seed, watch, self._solution
