@@ -213,6 +213,11 @@ class DIQL(Trained):
             zero=self.gauge == "zero",
             given=self.policy is not None,
         )
+        if not rule.names:
+            raise InvalidInput(
+                "`DIQL` must have something to learn; in the zero gauge a given policy says it all "
+                "where nothing is forbidden. Use `IAVI(gauge=Zero()).solve(policy, task)`."
+            )
         watch = Watch(progress, checkpoint, log, tensorboard, collect)
         outcome = training.train(
             rule, problem, self._columns(problem), self.tau, seed, watch, self._solution
