@@ -116,10 +116,10 @@ class Reference:
         dtype: str = "float32",
         padded: bool = False,
         foreach: bool = False,
-        threads: int = 1,
     ) -> None:
         torch = self.torch = need_torch()
-        self.kind, self.padded, self.foreach, self.threads = KINDS[kind], padded, foreach, threads
+        torch.set_num_threads(1)
+        self.kind, self.padded, self.foreach = KINDS[kind], padded, foreach
         self.dtype, self.random = getattr(torch, dtype), torch.Generator().manual_seed(seed)
         start = initial(kind, seed) if start is None else start
         self.online: list[Any] = []
@@ -145,13 +145,11 @@ class Reference:
 
     def run(self, iterations: int, indices: np.ndarray | None = None) -> dict[str, float]:
         """Iterations on minibatches (iterations, 64) that are given or drawn; the last losses."""
-        torch = self.torch
-        torch.set_num_threads(self.threads)
+        torch, size = self.torch, (iterations, BATCH)
         if indices is None:
-            size = (iterations, BATCH)
             drawn = torch.randint(len(self.actions), size, generator=self.random)
         else:
-            drawn = torch.as_tensor(indices[:iterations])
+            drawn = torch.as_tensor(indices).view(size)
         for batch in self._batches(drawn):
             self._loss(*batch).backward(self.scale)
             self._descend()
@@ -211,14 +209,12 @@ class Reference:
             else:
                 runs = self.runs[: n * h.shape[2]]
                 h = summed_layer()(h, w, b, sets[1], runs, sets[2][: n * BATCH]).mT
-        for layer in range(self.kind.encoder, len(layers)):
+        *hidden, (w, b) = layers
+        for layer, (own, bias) in enumerate(hidden[self.kind.encoder :], self.kind.encoder):
             if layer == self.kind.join:
                 h = torch.cat((h, columns), 1)
-            w, b = layers[layer]
-            h = torch.baddbmm(b, w, h)
-            if layer < len(layers) - 1:
-                h = h.relu_()
-        return h
+            h = torch.baddbmm(bias, own, h).relu_()
+        return torch.baddbmm(b, w, h)
 
     def _descend(self) -> None:
         """One step of Adam."""
@@ -260,9 +256,8 @@ class Reference:
         members, present, static = SETS.split(rows)
         counts = present.sum(1)
         if self.padded:
-            width = counts.max()
-            each, mask = members[:, :width], present[:, :width]
-            return self._tensor(static), self._tensor(each), self._tensor(mask)
+            largest = (members[:, : counts.max()], present[:, : counts.max()])
+            return self._tensor(static), *map(self._tensor, largest)
         places = [self.torch.as_tensor(x) for x in (counts.cumsum() - counts, counts)]
         return self._tensor(static), self._tensor(members[present].T), *places
 
@@ -293,8 +288,8 @@ class Reference:
 def summed_layer() -> Any:
     """The encoder's last layer, its ReLU and the sum over each set, with their own backward.
 
-    Half of the arithmetic is here. Autograd would multiply in the slower order of axes, and write
-    and read the gradients of all members once more.
+    Nearly half of the arithmetic is here. Autograd would multiply in the slower order of axes, and
+    write and read the gradients of all members once more.
     """
     torch = need_torch()
 
