@@ -76,7 +76,8 @@ class Engine:
         self.columns = {name: jax.numpy.asarray(column) for name, column in self.columns.items()}
         self.key, self.n = jax.random.key(0), np.int32(len(data.actions))
         self.rates = jax.numpy.full(len(self.rule.names), RATE)
-        self.state = self.program.begin(self.key, data.states.shape[1])
+        self.inputs = data.states.shape[1]
+        self.state = self.program.begin(self.key, self.inputs)
 
     def run(self, iterations: int) -> None:
         """So many iterations, from the first state."""
@@ -97,7 +98,7 @@ class Engine:
             self.keys = jax.random.split(self.key, SEEDS)
             self.states = jax.tree.map(
                 lambda *x: jax.numpy.stack(x),
-                *[self.program.begin(k, self.columns["states"].shape[1]) for k in self.keys],
+                *[self.program.begin(k, self.inputs) for k in self.keys],
             )
         done = self.together(
             self.states, self.columns, None, self.keys, self.rates, self.n,

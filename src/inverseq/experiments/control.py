@@ -38,6 +38,8 @@ EXPERTS: dict[str, dict[str, Any]] = {
 """How the expert of each environment is trained."""
 COLLECTED = 4
 """Episodes that it plays between two chunks of its training."""
+LOOKED_AT = 10
+"""After so many of those it is tried out, and the best that was met is the expert."""
 EPISODES = (1, 5, 20)
 """How many of its episodes are demonstrated."""
 RIGHT = 1
@@ -124,16 +126,24 @@ def expert(job: dict[str, Any]) -> list[dict[str, Any]]:
     name = job["environment"]
     task, turns = gym.task_of(name, DISCOUNT), iter(range(10**9))
 
+    best: list[tuple[float, Solution]] = []
+
     def collect(found: Solution) -> Demonstrations:
         turn = next(turns)
-        explore = max(0.05, 0.5 - 0.01 * turn)
-        return gym.record(name, found, COLLECTED, seed=1_000 + turn, explore=explore)
+        if turn % LOOKED_AT == 0:
+            tried(found)
+        return gym.record(name, found, COLLECTED, seed=1_000 + turn, explore=0.1)
+
+    def tried(found: Solution) -> None:
+        best.append((gym.evaluate(found, name, 20, seed=500).mean, found))
+        best[:] = [max(best, key=lambda entry: entry[0])]
 
     began = time.perf_counter()
     first = gym.record(name, "random", 50, seed=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InverseqWarning)
-        found = DQN(**EXPERTS[name]).fit(first, task, seed=0, progress=False, collect=collect)
+        tried(DQN(**EXPERTS[name]).fit(first, task, seed=0, progress=False, collect=collect))
+    found = best[0][1]
     found.save(Path(job["folder"]) / name)
     return [row(job, "expert", found, found, None, time.perf_counter() - began)]
 
