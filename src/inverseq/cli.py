@@ -139,7 +139,7 @@ def reproduce(
 
     result = run(settings)
     if json:
-        print(json_format.dumps({"rows": result.rows, "report": str(result.report)}, indent=1))
+        print(json_format.dumps(result.plain(), indent=1))
         return
     console = terminal()
     for said in tables(result.document.blocks):

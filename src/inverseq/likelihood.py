@@ -163,22 +163,22 @@ def score(
     zero = np.zeros_like(start)
     w = max((zero, start), key=lambda w: objective(w)[0])
     best, here = objective(w)
-    length = 1.0
+    longest = 1.0
     for done in range(1, rounds + 1):
         information = fisher(demonstrator, phi, here.policy)
         slope = np.tensordot(here.gradient, phi, axes=2) - prior * w
         # Without a prior what nothing was seen of would have no equation.
         held = information + np.diag(prior + 1e-12 * max(1.0, information.max(initial=0.0)))
         step = np.linalg.solve(held, slope)
-        for length in length * 0.5 ** np.arange(12):
-            value, there = objective(w + length * step)
+        for tried in longest * 0.5 ** np.arange(12):
+            value, there = objective(w + tried * step)
             if value > best:
                 break
         else:
             return w, done
-        gained, best, here, w = value - best, value, there, w + length * step
-        # Near an edge one step after the other must be short.
-        length = min(1.0, 2 * length)
+        gained, best, here, w = value - best, value, there, w + tried * step
+        # Along an edge of the likelihood one step after the other must be short.
+        longest = min(1.0, 2 * tried)
         if gained <= 1e-9 * max(1.0, abs(best)):
             return w, done
     return w, rounds

@@ -23,7 +23,7 @@ class Transitions:
         """From a (states * actions, states) matrix whose rows have been checked."""
         self.matrix, self.n_actions = matrix, n_actions
         self.n_states: int = matrix.shape[1]
-        # The same entries by columns; made once, since it is asked for in every step of every visit.
+        # The same entries by columns, made once: every step of every visit asks for them.
         self._backward: Sparse | None = None
 
     @classmethod
