@@ -61,7 +61,7 @@ class Demonstrator:
         self.seen = float(counted.sum())
         # Where only ends were seen nothing was decided, and every reward is as likely.
         self.share = counted / max(self.seen, np.finfo(float).tiny)
-        self.backward: Sparse = self.model.matrix.T.tocsr()
+        self.backward: Sparse = self.model.backward.tocsr()
         self.chosen: np.ndarray | None = None
         self.v: np.ndarray | None = None
         self.factor: Any = None

@@ -24,7 +24,7 @@ class Transitions:
         self.matrix, self.n_actions = matrix, n_actions
         self.n_states: int = matrix.shape[1]
         # The same entries by columns, made once: every step of every visit asks for them.
-        self._backward: Sparse | None = None
+        self.backward: Any = matrix.T
 
     @classmethod
     def check(cls, given: Any, n_actions: int) -> tuple[Transitions, np.ndarray]:
@@ -89,9 +89,7 @@ class Transitions:
 
     def flow(self, mass: Table) -> np.ndarray:
         """Where the mass of each pair, (S, A), lies one step later, (S,): `expect` transposed."""
-        if self._backward is None:
-            self._backward = self.matrix.T
-        return np.asarray(self._backward @ mass.ravel())
+        return np.asarray(self.backward @ mass.ravel())
 
     def under(self, policy: Table) -> Sparse:
         """``P_mu(s'|s)``, the (S, S) model of the chain under a policy."""

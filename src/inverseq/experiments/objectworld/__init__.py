@@ -20,7 +20,7 @@ from inverseq.experiments.jobs import done
 from inverseq.experiments.objectworld import studies
 from inverseq.experiments.objectworld.findings import document
 from inverseq.experiments.objectworld.methods import EXACT, METHODS
-from inverseq.experiments.objectworld.paper import LENGTH, STEPS, TRAJECTORIES
+from inverseq.experiments.objectworld.paper import EPOCHS, LENGTH, STEPS, TRAJECTORIES
 from inverseq.report import Document, Run, save_run, write_report
 from inverseq.solution import plain
 
@@ -277,7 +277,7 @@ def run(settings: Objectworld, *, progress: bool | None = None) -> Result:
     if "tune" in wanted:
         jobs = [
             {**world, "world": w, "trajectories": scale.tune_steps // LENGTH, "method": method,
-             "rates": rates, "epochs": 24}
+             "rates": rates, "epochs": EPOCHS}
             for method, grid in GRIDS.items() for rates in grid for w in worlds(scale.tune_worlds)
         ]  # fmt: skip
         for result in compute(studies.tune, jobs, "rates", workers):
