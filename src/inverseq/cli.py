@@ -154,7 +154,7 @@ def reproduce(settings: Any, json: bool) -> None:
     experiment: Any = import_module(type(settings).__module__)
     result = experiment.run(settings)
     if json:
-        print(json_format.dumps({"rows": result.rows, "report": str(result.report)}, indent=1))
+        print(json_format.dumps(result.plain(), indent=1))
         return
     console = terminal()
     for said in tables(result.document.blocks):
@@ -183,10 +183,11 @@ def as_rich(said: Table) -> RichTable:
     from inverseq.report import Cell, Column
 
     shown = RichTable(title=f"\n{said.caption}", title_style="bold", title_justify="left")
-    for i, column in enumerate(said.columns):
-        assert isinstance(column, Column)
+    columns = [column for column in said.columns if isinstance(column, Column)]
+    numbers = any(column.numeric for column in columns)
+    for i, column in enumerate(columns):
         justify: Literal["left", "right"] = "right" if column.numeric else "left"
-        shown.add_column(column.title, justify=justify, no_wrap=i == 0)
+        shown.add_column(column.title, justify=justify, no_wrap=numbers and i == 0)
     for row in said.rows:
         cells = [
             cell if isinstance(cell, Cell) else Cell("" if cell is None else str(cell))

@@ -388,11 +388,13 @@ def no_way_out(task: Task, state: int) -> str:
 
 def soft_value(q: Table, safe: MaskTable, temperature: float) -> np.ndarray:
     """The log-sum-exp of the values of the safe actions, at a temperature."""
-    top = equations.value(q, safe)
+    # An action after the other: NumPy is slow along an axis as short as that of actions.
+    columns = np.ascontiguousarray(np.where(safe, q, -np.inf).T)
+    top = columns.max(axis=0)
     finite = np.isfinite(top)
-    x = np.where(safe & finite[:, None], q - np.where(finite, top, 0.0)[:, None], -np.inf)
-    mass = np.exp(x / temperature).sum(axis=1)
-    return np.asarray(top + temperature * np.log(np.where(finite, mass, 1.0)))
+    x = columns - np.where(finite, top, 0.0)
+    mass = np.exp(x / temperature, where=finite, out=np.ones_like(x)).sum(axis=0)
+    return np.asarray(top + temperature * np.log(mass))
 
 
 def state_value(q: Table, safe: MaskTable, temperature: float, soft: bool) -> np.ndarray:
