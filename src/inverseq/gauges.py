@@ -554,7 +554,7 @@ class LeastSquares:
         """The factors of the normal matrix with a number added to its diagonal."""
         import scipy.sparse as sp
 
-        return _linear.factorise(self.normal + shift * sp.eye_array(self.normal.shape[0]))
+        return _linear.sparse_factors(self.normal + shift * sp.eye_array(self.normal.shape[0]))
 
     def solve(self, goal: np.ndarray, rounds: int = 60) -> np.ndarray:
         """The least-squares solution."""

@@ -99,11 +99,8 @@ class Demonstrator:
         return greedy
 
     def _factorise(self, mu: Table) -> None:
-        import scipy.sparse as sp
-
-        chain = self.model.under(mu)
-        eye = sp.eye_array(len(mu), format="csr")
-        self.factor = _linear.factorise(sp.csr_array(eye - self.task.discount * chain))
+        system = _linear.System(self.model.under(mu), self.task.discount)
+        self.factor = _linear.factorise(system)
 
     def _plan(self, reward: Table) -> np.ndarray:
         """``Q*`` of a reward; leaves the factors of the chain that it follows."""
