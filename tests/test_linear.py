@@ -181,9 +181,15 @@ def test_the_front_of_an_expander_is_a_large_part_of_it():
     assert _linear.front(expander(5_000)) > 5_000 / 4
 
 
-def test_the_front_of_a_graph_in_parts_is_that_of_the_part_where_it_starts():
-    two = sp.csr_array(sp.block_diag([grid(10), grid(10)]))
-    assert _linear.front(two) == 10
+@pytest.mark.parametrize("parts", [(10, 30, 20), (30, 10), (1, 30, 1)])
+def test_the_front_of_a_graph_in_parts_is_that_of_the_largest(parts):
+    assert _linear.front(sp.csr_array(sp.block_diag([grid(side) for side in parts]))) == 30
+
+
+def test_a_state_apart_does_not_make_a_wide_graph_look_thin():
+    """Factors of such a graph would be dense; the first state may well be one that nobody saw."""
+    apart = sp.csr_array(sp.block_diag([sp.csr_array((1, 1)), expander(5_000)]))
+    assert order(apart, 0.9)[0] == "bicgstab"
 
 
 @pytest.mark.parametrize("discount", [0.5, 0.99, 0.9999])

@@ -131,11 +131,15 @@ def thin(chain: Sparse) -> bool:
 
 
 def front(chain: Sparse) -> int:
-    """The widest level of a breadth-first walk: about the size of the separators of the graph."""
-    from scipy.sparse.csgraph import dijkstra
+    """The widest level of a breadth-first walk: about the size of the separators of the graph.
 
+    Of a graph in parts it is that of the largest: a state that nobody visited says nothing of it.
+    """
+    from scipy.sparse.csgraph import connected_components, dijkstra
+
+    part = connected_components(chain, directed=False)[1]
+    start = int((part == np.bincount(part).argmax()).argmax())
     # Starting again from the farthest state found first gives long, narrow levels.
-    start = 0
     for _ in range(2):
         steps = dijkstra(chain, directed=False, indices=np.array(start), unweighted=True)
         distance = np.where(np.isfinite(steps), steps, -1).astype(int).ravel()
