@@ -73,9 +73,10 @@ RATES = (
     (1e-2, 1e-3, 1e-3),
     (1e-2, 1e-2, 1e-1),
 )
-NOT_CURVED = ("IQL, paper's rates", "MaxEnt, a feature per state")
+NOT_CURVED = ("IQL, paper's rates", "DIQL, paper's rates", "MaxEnt, a feature per state")
 """What few demonstrations are too few for: with constant rates of 0.001 IQL would need millions of
-epochs, and one feature for each state leaves maximum entropy without an optimum."""
+epochs, and one feature for each state leaves maximum entropy without an optimum. What DIQL's rates
+of 1e-4 lack is iterations, on any data."""
 FULL = Scale(
     worlds=5,
     steps=STEPS,
@@ -93,7 +94,10 @@ FULL = Scale(
     tune_worlds=5,
     tune_steps=STEPS,
 )
-SLOW = ("IAVI, features", "MaxEnt, causal", "MaxEnt, a feature per state")
+SLOW = (
+    *("IAVI, features", "MaxEnt, causal", "MaxEnt, a feature per state"),
+    *("DIQL", "DIQL, paper's rates"),
+)
 """What a quick run leaves out."""
 QUICK = FULL._replace(
     worlds=1,
@@ -120,7 +124,7 @@ MAPPED = (
 """Whose values and rewards are drawn."""
 REGAUGED = ("IAVI, exact policy", "IQL", "IQL, paper's rates")
 """Whose rewards are carried in the state gauge, too."""
-OVERVIEWED = ("IAVI", "IQL", "BoltzmannMLE")
+OVERVIEWED = ("IAVI", "IQL", "DIQL", "BoltzmannMLE")
 """Whose values are drawn for several numbers of trajectories."""
 WINDS = (0.0, 0.1, 0.6)
 """Other winds than 0.3, to which rewards are carried."""
@@ -129,6 +133,7 @@ GRIDS: dict[str, tuple[tuple[float, ...], ...]] = {
     "MaxEnt": tuple((rate,) for rate in (0.1, 0.03, 0.01, 0.003, 0.001)),
     "Deep MaxEnt": tuple((rate,) for rate in (0.1, 0.03, 0.01, 0.003, 0.001)),
     "IQL": tuple((reward, values) for reward in DECADES for values in DECADES),
+    "DIQL": tuple((rate,) for rate in (0.01, 0.001, 0.0001, 0.00001)),
 }
 """The learning rates that the appendix searched: one, or IQL's of the reward and of the values."""
 
