@@ -99,7 +99,7 @@ class Demonstrator:
         return greedy
 
     def _factorise(self, chain: Sparse) -> None:
-        self.factor = _linear.factorise(_linear.system_of(chain, self.task.discount))
+        self.factor = _linear.factorise(_linear.System(chain, self.task.discount))
 
     def _follow(self) -> None:
         """Factorise the chain of the greedy policy, whose rows are rows of the model."""

@@ -216,7 +216,7 @@ class Planner:
         self.factored += 1
         policy = self.bellman.policy(q)
         chain = self.task.continuing.under(policy)
-        return _linear.factorise(_linear.system_of(chain, self.task.discount))
+        return _linear.factorise(_linear.System(chain, self.task.discount))
 
 
 class Bellman:
@@ -476,8 +476,10 @@ def checked_policy(policy: Any, task: Task, name: str = "policy") -> tuple[np.nd
     lost = np.asarray(~table.any(axis=1))
     if task.terminal is not None:
         lost &= ~task.terminal
-    leads = (table > 0) & (task.continuing.expect(lost.astype(float)) > 0)
-    if leads.any():
+    if (
+        lost.any()
+        and (leads := (table > 0) & (task.continuing.expect(lost.astype(float)) > 0)).any()
+    ):
         s, a = np.argwhere(leads)[0]
         raise InvalidInput(
             f"`{name}` must have an action wherever it leads; action {a} in state {s} may lead to "

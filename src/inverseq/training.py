@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import pickle
 import shutil
 import time
 import warnings
@@ -29,6 +31,7 @@ import numpy as np
 
 from inverseq import planning
 from inverseq._checks import as_array, as_number, as_whole, check_choice, check_kind, check_range
+from inverseq._processes import side_by_side
 from inverseq._progress import Bar
 from inverseq._random import generator
 from inverseq.demonstrations import Demonstrations, check_possible
@@ -293,6 +296,18 @@ class Problem:
         """Whether there is something to obey."""
         return bool(self.task.constraints)
 
+    def binds(self, growing: bool) -> bool:
+        """Whether constrained values differ from free ones.
+
+        Where no demonstration led to a state with a forbidden action they begin equal and have
+        equal targets for ever, so that nothing is to be computed. Of data to come nobody knows.
+        """
+        if not self.constrained or growing:
+            return self.constrained
+        follows = self.follows(self.seen)
+        safe = self.task.safe(follows) if self.safe is None else self.safe[follows]
+        return bool((self.task.can(follows) & ~safe)[~self.seen.terminated].any())
+
     def columns(self, seen: Demonstrations) -> dict[str, np.ndarray]:
         """What the loop reads of demonstrations: masks are worked out here, once for each step."""
         task = self.task
@@ -345,13 +360,13 @@ class Problem:
     def solution(self, params: Mapping[str, Params], info: Info) -> Solution:
         """A solution from networks by name: "q" (or "policy"), "reward", "q_constrained"."""
         task = self.task
-        info = replace(info, task=assumptions(task))
         if not self.tabular:
+            info = replace(info, task=assumptions(task), stranded=self.stranded)
             found = Networks(
                 self.settings.network, dict(params), self.scaling, task.n_actions,
                 task.temperature, task.discount, self.constrained, task.available is not None, task,
             )  # fmt: skip
-            return Solution(found, task.temperature, replace(info, stranded=self.stranded))
+            return Solution(found, task.temperature, info)
         assert self.visits is not None
         said = {name: self.evaluate(part) for name, part in params.items()}
         return tabulated(said, task, self.visits, self.safe, info)
@@ -375,7 +390,8 @@ def tabulated(
         lost = task.continuing.expect((~safe.any(axis=1)).astype(float)) > 0
         q_c = np.where(available & ~lost, q_c, -np.inf)
     tables = Tables(reward, np.where(available, q, -np.inf), available, safe, q_c, visits)
-    info = replace(info, unvisited_states=int((visits.sum(axis=1) == 0).sum()))
+    unvisited = int((visits.sum(axis=1) == 0).sum())
+    info = replace(info, task=assumptions(task), unvisited_states=unvisited)
     return Solution(tables, task.temperature, info)
 
 
@@ -695,6 +711,66 @@ def diverged(
         f"{int(report.bad):,}; until {start:,} all was well, and {where}. Use a smaller "
         f"`learning_rate` or `tau`, a smaller discount, or scale the rewards."
     )
+
+
+def fit_seeds(
+    algorithm: Any,
+    demonstrations: Demonstrations,
+    task: Task,
+    seeds: Sequence[int],
+    *,
+    workers: int | None = None,
+    progress: bool | None = None,
+) -> list[Solution]:
+    """One solution for each seed, in processes side by side.
+
+    On a machine of few cores that is the fastest: a run keeps about one core busy, and several runs
+    in one program are no faster than one after another (``docs/benchmarks.md``).
+
+    >>> import inverseq as iq
+    >>> world = iq.worlds.gridworld(3)
+    >>> seen = world.demonstrations(100, 8, seed=0)
+    >>> found = fit_seeds(iq.IQL(tolerance=0.1), seen, world.task, [1, 2], workers=0)
+    >>> [solution.info.seed for solution in found]
+    [1, 2]
+
+    Args:
+        algorithm: What has a method ``fit`` with a seed.
+        demonstrations: What was seen.
+        task: What is assumed. What it holds of functions must be functions of a module, so that
+            other processes find them.
+        seeds: One for each run.
+        workers: How many processes; 0 runs one after another in this one, None takes one for each
+            core.
+        progress: As everywhere: None shows a bar on a terminal.
+    """
+    workers = min(os.cpu_count() or 1, len(seeds)) if workers is None else workers
+    with Bar(f"{type(algorithm).__name__} for {len(seeds)} seeds", len(seeds), progress) as bar:
+        if workers == 0:
+            found = []
+            for seed in seeds:
+                found.append(one_of_seeds(algorithm, demonstrations, task, seed))
+                bar.advance()
+            return found
+        try:
+            pickle.dumps(task)
+        except Exception as error:  # whatever a function of the user's raises
+            raise InvalidInput(
+                f"`task` must hold functions of a module to be sent to other processes ({error}). "
+                f"Define them at the top of a file, or use `workers=0`."
+            ) from error
+        jobs = [(algorithm, demonstrations, task, seed) for seed in seeds]
+        finished = {}
+        for number, solution in side_by_side(one_of_seeds, jobs, workers):
+            finished[number] = solution
+            bar.advance()
+    return [finished[number] for number in range(len(seeds))]
+
+
+def one_of_seeds(algorithm: Any, seen: Demonstrations, task: Task, seed: int) -> Solution:
+    """A run, where its process finds it."""
+    found: Solution = algorithm.fit(seen, task, seed=seed, progress=False)
+    return found
 
 
 class Memory:

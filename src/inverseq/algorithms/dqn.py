@@ -105,7 +105,7 @@ class DQN(Trained):
         def columns(seen: Demonstrations) -> dict[str, np.ndarray]:
             return problem.columns(seen) | {"rewards": self._paid(problem, seen)}
 
-        rule = Rule(task.discount, problem.constrained, self.double)
+        rule = Rule(task.discount, problem.binds(collect is not None), self.double)
         watch = Watch(progress, checkpoint, log, tensorboard, collect)
         outcome = training.train(rule, problem, columns, self.tau, seed, watch, self._solution)
         return self._solution(problem, *outcome).timed(time.perf_counter() - began)
