@@ -75,9 +75,10 @@ RATES = (
     (1e-2, 1e-3, 1e-3),
     (1e-2, 1e-2, 1e-1),
 )
-NOT_CURVED = ("IQL, paper's rates", "MaxEnt, a feature per state")
+NOT_CURVED = ("IQL, paper's rates", "DIQL, paper's rates", "MaxEnt, a feature per state")
 """What few demonstrations are too few for: with constant rates of 0.001 IQL would need millions of
-epochs, and one feature for each state leaves maximum entropy without an optimum."""
+epochs, and one feature for each state leaves maximum entropy without an optimum. What DIQL's rates
+of 1e-4 lack is iterations, on any data."""
 FULL = Scale(
     worlds=5,
     steps=STEPS,
@@ -90,13 +91,16 @@ FULL = Scale(
     other_methods=("IAVI", "BoltzmannMLE", "MaxEnt", "MaxEnt, causal", "Deep MaxEnt"),
     checkpoints=tuple(8 * round(10**e / 8) for e in (3, 3.5, 4, 4.5, 5, 5.5, 6, 6.25, 6.5)),
     rates=RATES,
-    overviewed=("IAVI", "IQL", "BoltzmannMLE"),
+    overviewed=("IAVI", "IQL", "DIQL", "BoltzmannMLE"),
     numbers=(8, 64, 512, 4096, 32768),
     walls=3,
     tune_worlds=5,
     tune_steps=STEPS,
 )
-SLOW = ("IAVI, features", "MaxEnt, causal", "MaxEnt, a feature per state")
+SLOW = (
+    *("IAVI, features", "MaxEnt, causal", "MaxEnt, a feature per state"),
+    *("DIQL", "DIQL, paper's rates"),
+)
 """What a quick run leaves out."""
 QUICK = FULL._replace(
     worlds=1,
@@ -131,6 +135,7 @@ GRIDS: dict[str, tuple[tuple[float, ...], ...]] = {
     "MaxEnt": tuple((rate,) for rate in (0.1, 0.03, 0.01, 0.003, 0.001)),
     "Deep MaxEnt": tuple((rate,) for rate in (0.1, 0.03, 0.01, 0.003, 0.001)),
     "IQL": tuple((reward, values) for reward in DECADES for values in DECADES),
+    "DIQL": tuple((rate,) for rate in (0.01, 0.001, 0.0001, 0.00001)),
 }
 """The learning rates that the appendix searched: one, or IQL's of the reward and of the values."""
 

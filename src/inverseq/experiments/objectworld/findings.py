@@ -238,7 +238,6 @@ def by_number(rows: Sequence[Row]) -> Table:
         ],
         f"EVD² by the number of trajectories, discount {rows[0]['discount']:g}: mean ± standard "
         f"deviation over {worlds_of(rows)}.",
-        slot(),
     )
 
 
@@ -246,12 +245,6 @@ def worlds_of(rows: Iterable[Row]) -> str:
     """How many worlds there are, in words."""
     n = len({row["world"] for row in rows})
     return "one world" if n == 1 else f"{n} worlds"
-
-
-def slot() -> list[str]:
-    """What is still missing."""
-    known = any(name.startswith("DIQL") for name in METHODS)
-    return [] if known else ["DIQL is not among them yet: it needs the deep engine."]
 
 
 def at(rows: Iterable[Row], trajectories: int) -> list[Row]:
@@ -352,7 +345,6 @@ def overview(maps: Mapping[str, Any], shape: tuple[int, int]) -> list[Block]:
             )
             for name, chosen in methods.items()
         ),
-        *map(Text, slot()),
     ]
 
 
@@ -389,7 +381,7 @@ def tune(rows: Sequence[Row]) -> Iterable[Block]:
             ],
             f"EVD² of {name} over its learning rates of the reward and of the values (Q and "
             f"shifted Q), after {paper.EPOCHS} epochs over the data set of the table.",
-            ["A dash: it diverged in some world.", *slot()],
+            ["A dash: it diverged in some world."],
         )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from inverseq import evaluate, planning
-from inverseq.algorithms import IQL, Decay, DeepMaxEnt, MaxEnt
+from inverseq.algorithms import DIQL, IQL, Decay, DeepMaxEnt, MaxEnt
 from inverseq.demonstrations import Demonstrations
 from inverseq.errors import InverseqError, InverseqWarning
 from inverseq.experiments.objectworld.methods import (
@@ -21,6 +21,7 @@ from inverseq.experiments.objectworld.methods import (
 )
 from inverseq.experiments.objectworld.methods import policy as policy_of
 from inverseq.experiments.objectworld.paper import LENGTH
+from inverseq.nets import MLP
 from inverseq.solution import Solution
 from inverseq.worlds import World, objectworld
 
@@ -208,6 +209,9 @@ def tune(job: dict[str, Any]) -> list[Row]:
         "MaxEnt": lambda: MaxEnt(world.features, learning_rate=rate).fit(seen, world.task),
         "Deep MaxEnt": lambda: DeepMaxEnt.paper(
             world.features, learning_rate=rate, max_iterations=CAP
+        ).fit(seen, world.task, seed=job["world"]),
+        "DIQL": lambda: DIQL(
+            policy=world.expert(), iterations=5_000, learning_rate=rate, network=MLP()
         ).fit(seen, world.task, seed=job["world"]),
         "IQL": lambda: IQL(
             lr_reward=rate, lr_q=rate_q, lr_shifted=rate_q, epochs=job["epochs"]
