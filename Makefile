@@ -7,10 +7,10 @@ SUPPORTED := import sys; (3, 11) <= sys.version_info < (3, 14) or sys.exit( \
 	+ ". Name another one: make PYTHON=python3.11")
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test quick check docs bench clean
+.PHONY: help venv demo test quick check docs bench reproduce clean
 
 help: ## print this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1	\2/p' $(MAKEFILE_LIST) | expand -t 8
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1	\2/p' $(MAKEFILE_LIST) | expand -t 12
 
 venv: .venv/ready ## make .venv with the package and all that develops it
 
@@ -39,6 +39,9 @@ docs: venv ## build the documentation, running the code of its pages
 
 bench: venv ## time the algorithms side by side
 	$(BIN)/python -m benchmarks
+
+reproduce: venv ## the paper's Objectworld experiments, with a report
+	$(BIN)/inverseq reproduce objectworld
 
 clean: ## remove what was built, except .venv
 	rm -rf build dist docs/_build docs/api .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage

@@ -56,8 +56,10 @@ class Scale(NamedTuple):
     """Steps after which online learners are looked at."""
     rates: tuple[tuple[float, float, float], ...]
     """Their learning rates of reward, Q and shifted Q."""
+    overviewed: tuple[str, ...]
+    """Whose values are drawn for several numbers of trajectories."""
     numbers: tuple[int, ...]
-    """Numbers of trajectories of the overview."""
+    """Those numbers."""
     walls: int
     """Draws of walls for each world."""
     tune_worlds: int
@@ -89,6 +91,7 @@ FULL = Scale(
     other_methods=("IAVI", "BoltzmannMLE", "MaxEnt", "MaxEnt, causal", "Deep MaxEnt"),
     checkpoints=tuple(8 * round(10**e / 8) for e in (3, 3.5, 4, 4.5, 5, 5.5, 6, 6.25, 6.5)),
     rates=RATES,
+    overviewed=("IAVI", "IQL", "DIQL", "BoltzmannMLE"),
     numbers=(8, 64, 512, 4096, 32768),
     walls=3,
     tune_worlds=5,
@@ -111,6 +114,7 @@ QUICK = FULL._replace(
     other_worlds=0,
     checkpoints=tuple(8 * round(10**e / 8) for e in (3, 3.5, 4, 4.5, 5)),
     rates=RATES[1:4],
+    overviewed=("IAVI", "IQL"),
     numbers=(8, 512),
     walls=1,
     tune_worlds=1,
@@ -124,8 +128,6 @@ MAPPED = (
 """Whose values and rewards are drawn."""
 REGAUGED = ("IAVI, exact policy", "IQL", "IQL, paper's rates")
 """Whose rewards are carried in the state gauge, too."""
-OVERVIEWED = ("IAVI", "IQL", "DIQL", "BoltzmannMLE")
-"""Whose values are drawn for several numbers of trajectories."""
 WINDS = (0.0, 0.1, 0.6)
 """Other winds than 0.3, to which rewards are carried."""
 DECADES = (0.1, 0.01, 0.001, 0.0001)
@@ -271,7 +273,7 @@ def run(settings: Objectworld, *, progress: bool | None = None) -> Result:
         jobs = [
             {**world, "world": settings.seed, "trajectories": n, "most": max(scale.numbers),
              "method": method}
-            for method in OVERVIEWED for n in scale.numbers
+            for method in scale.overviewed for n in scale.numbers
         ]  # fmt: skip
         values = compute(studies.overview, jobs, "maps", workers)
         first = studies.truth({**world, "world": settings.seed, "winds": (), "walls": []})

@@ -106,7 +106,7 @@ def of_curve(squared: Measured) -> Iterator[Claim]:
     worse = {name: lower(squared, name, "MaxEnt") for name in ("IAVI", DEEP[0])}
     yield Claim(
         "MaxEnt is the worst of all approaches",
-        "; ".join(f"it is worse than {name} at {listed(worse[name])}" for name in worse),
+        "it is worse " + "; ".join(f"than {name} {listed(worse[name], numbers)}" for name in worse),
         yes(*(n in worse[name] for name in worse for n in numbers)),
     )
     few = [n for n in numbers if n <= paper.CROSSOVER]
@@ -114,7 +114,7 @@ def of_curve(squared: Measured) -> Iterator[Claim]:
     yield Claim(
         f"Deep MaxEnt generalises very well from 8 to {paper.CROSSOVER} trajectories, better than "
         f"IAVI and IQL",
-        "below IAVI: " + "; ".join(f"{name} at {listed(better[name])}" for name in deep),
+        "below IAVI: " + "; ".join(f"{name} {listed(better[name], numbers)}" for name in deep),
         yes(*(n in better[DEEP[0]] for n in few)),
     )
     many = [n for n in numbers if n > paper.CROSSOVER]
@@ -125,7 +125,7 @@ def of_curve(squared: Measured) -> Iterator[Claim]:
             f"Beyond {paper.CROSSOVER} trajectories IAVI and IQL are better than both MaxEnt "
             f"methods",
             "IAVI is below " + "; ".join(
-                f"{name} at {listed([n for n in numbers if name in beaten[n]])}"
+                f"{name} {listed([n for n in numbers if name in beaten[n]], numbers)}"
                 for name in ("MaxEnt", *deep)
             ),
             yes(*({"MaxEnt", DEEP[0]} <= set(beaten[n]) for n in many)),
@@ -266,13 +266,25 @@ def yes(*holds: bool) -> str:
     return "yes" if all(holds) else "partly" if any(holds) else "no"
 
 
-def listed(numbers: Sequence[int]) -> str:
-    """Numbers as a phrase.
+def listed(chosen: Sequence[int], among: Sequence[int]) -> str:
+    """Some of several numbers as a phrase.
 
-    >>> listed([8, 16, 1024]), listed([])
-    ('8, 16, 1,024', 'no number')
+    >>> listed([8, 16, 32, 128], [8, 16, 32, 64, 128]), listed([], [8, 16]), listed([8], [8])
+    ('at 8 to 32 and 128', 'nowhere', 'everywhere')
     """
-    return ", ".join(f"{n:,}" for n in numbers) or "no number"
+    if not chosen or len(chosen) == len(among):
+        return "everywhere" if chosen else "nowhere"
+    stretches: list[list[int]] = []
+    for place, n in enumerate(among):
+        if n in chosen:
+            if not place or among[place - 1] not in chosen:
+                stretches.append([])
+            stretches[-1].append(n)
+    words = [
+        f"{stretch[0]:,} to {stretch[-1]:,}" if len(stretch) > 2 else
+        " and ".join(f"{n:,}" for n in stretch) for stretch in stretches
+    ]  # fmt: skip
+    return "at " + " and ".join(words)
 
 
 def signed(value: float, digits: int = 3) -> str:
