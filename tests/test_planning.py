@@ -250,6 +250,17 @@ def test_a_warm_start_leads_to_the_same_plan(seed, soft):
     assert planning.solve(world.reward, world.task, soft=soft, start=cold.v).iterations <= 2
 
 
+@pytest.mark.parametrize("soft", [False, True])
+def test_close_to_a_discount_of_1_a_small_residual_is_not_enough(soft):
+    """Values that are too high by as much everywhere miss the equation by next to nothing."""
+    world = worlds.objectworld(6, n_objects=5, seed=0, discount=0.9999)
+    right = planning.solve(world.reward, world.task, soft=soft)
+    start = right.v + 1e-4
+    again = planning.solve(world.reward, world.task, soft=soft, start=start)
+    assert again.converged
+    assert np.abs(again.v - right.v).max() < 1e-6
+
+
 def test_stopping_early_is_said_with_its_knob_and_is_no_error():
     world = tiny(3, 0.99)
     with pytest.warns(NotConverged, match=r"residual of [\d.e-]+ after 2 backups; raise `max_iter"):
