@@ -101,8 +101,9 @@ def solve(
             x = np.zeros_like(b)
         residual = float(np.abs(system.rest(b, x)).max(initial=0.0))
         answer = Solved(x, name, iterations, residual, residual <= enough)
-        if answer.converged:
-            return answer
+        rounding = 10 * REFINED * float(np.abs(x).max(initial=0.0))
+        if answer.converged or residual <= rounding:
+            return answer  # another solver would do no better
         if best is None or answer.residual < best.residual:
             best = answer
     assert best is not None
