@@ -118,17 +118,25 @@ def of_curve(squared: Measured) -> Iterator[Claim]:
         yes(*(n in better[DEEP[0]] for n in few)),
     )
     many = [n for n in numbers if n > paper.CROSSOVER]
-    beaten = {n: [name for name in ("MaxEnt", *deep) if n in lower(squared, "IAVI", name)]
-              for n in numbers}  # fmt: skip
+    ours = [name for name in ("IAVI", "DIQL") if name in squared]
+    below = {
+        (one, other): lower(squared, one, other) for one in ours for other in ("MaxEnt", *deep)
+    }
     if many:
         yield Claim(
-            f"Beyond {paper.CROSSOVER} trajectories IAVI and IQL are better than both MaxEnt "
+            f"Beyond {paper.CROSSOVER} trajectories IAVI, IQL and DIQL are better than both MaxEnt "
             f"methods",
-            "IAVI is below " + "; ".join(
-                f"{name} {listed([n for n in numbers if name in beaten[n]], numbers)}"
-                for name in ("MaxEnt", *deep)
+            ". ".join(
+                f"{one} is below "
+                + "; ".join(
+                    f"{other} {listed(below[one, other], numbers)}" for other in ("MaxEnt", *deep)
+                )
+                for one in ours
             ),
-            yes(*({"MaxEnt", DEEP[0]} <= set(beaten[n]) for n in many)),
+            yes(*(
+                all(n in below[one, other] for other in ("MaxEnt", DEEP[0]))
+                for n in many for one in ours
+            )),
         )  # fmt: skip
     if paper.UNSTABLE in numbers[1:] and squared["IAVI"][paper.UNSTABLE].size > 1:
         before = numbers[numbers.index(paper.UNSTABLE) - 1]
@@ -197,6 +205,7 @@ class Compared(NamedTuple):
 
 def aim(squared: Measured) -> tuple[str, list[Compared]] | None:
     """The method of ours that comes nearest to being the best everywhere, and how near."""
+    squared = {name: each for name, each in squared.items() if not base(name).given}
     mine = [name for name in squared if name in METHODS and base(name).ours]
     if len(squared) < 2 or not mine:
         return None
