@@ -60,6 +60,10 @@ ALLOWED = {
     ],
     "evaluate": [*NOUNS, "_checks", "equations", "planning", *WORDS],
     "worlds": ["worlds.*"],
+    "worlds.highway.*": [
+        *["task", "demonstrations", "worlds.highway.*", "io.storage"],
+        *["_checks", "_progress", "_random", *WORDS],
+    ],
     "worlds.*": [*MODEL, "demonstrations", "planning", "worlds.*", "_random", *WORDS],
     "report": ["report.*"],
     "report.*": ["solution", "evaluate", "worlds", "worlds.*", "report.*", "io.storage", *WORDS],
@@ -70,7 +74,12 @@ ALLOWED = {
 }
 
 # What may be imported at the top of a module beside NumPy and the standard library.
-AT_TOP = {"_kernels": {"numba"}, "cli": {"tyro"}}
+AT_TOP = {
+    "_kernels": {"numba"},
+    "cli": {"tyro"},
+    "worlds.highway": {"gymnasium"},  # registers the environment, where there is a Gymnasium
+    "worlds.highway.environment": {"gymnasium"},  # derives from it, and is imported on first use
+}
 # `shapes` takes SciPy's class only in the branch that a test run enters.
 IN_BRANCHES = {"shapes": {"jaxtyping", "scipy"}}
 

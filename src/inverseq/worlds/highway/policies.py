@@ -1,0 +1,89 @@
+"""Drivers to compare with, and the one who drives by what was learned.
+
+A policy is called with a batch of observations and with what is safe in each, (batch, 131) and
+(batch, 3); it returns the actions, (batch,), or the probabilities by which to draw them,
+(batch, 3). It must be picklable to drive in other processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from inverseq.worlds.highway.rules import KEEP, LEFT, RIGHT, neighbours
+from inverseq.worlds.highway.traffic import DESIRED_SPEED
+
+Policy = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+def keep(states: np.ndarray, safe: np.ndarray) -> np.ndarray:
+    """Never change lanes.
+
+    >>> keep(np.zeros((2, 131)), np.ones((2, 3), bool))
+    array([0, 0])
+    """
+    return np.full(len(safe), KEEP)
+
+
+def left(states: np.ndarray, safe: np.ndarray) -> np.ndarray:
+    """Change to the left whenever that is safe."""
+    return np.where(safe[:, LEFT], LEFT, KEEP)
+
+
+def right(states: np.ndarray, safe: np.ndarray) -> np.ndarray:
+    """Change to the right whenever that is safe."""
+    return np.where(safe[:, RIGHT], RIGHT, KEEP)
+
+
+def random(states: np.ndarray, safe: np.ndarray) -> np.ndarray:
+    """Anything that is safe, with equal probability.
+
+    >>> random(np.zeros((1, 131)), np.array([[True, False, True]]))
+    array([[0.5, 0. , 0.5]])
+    """
+    return np.asarray(safe / safe.sum(axis=1, keepdims=True))
+
+
+def greedy(states: np.ndarray, safe: np.ndarray) -> np.ndarray:
+    """Change into the safe lane whose next vehicle in sight is the fastest.
+
+    Beyond the desired speed nothing is gained, and half a metre per second is not worth a change.
+    """
+    near = neighbours(states)
+    pace = np.minimum(np.where(np.isinf(near.gap_ahead), np.inf, near.speed_ahead), DESIRED_SPEED)
+    pace[:, KEEP] += 0.5
+    return np.asarray(np.where(safe, pace, -np.inf).argmax(axis=1))
+
+
+class Probabilities(Protocol):
+    """What a `Solution` offers."""
+
+    def predict_proba(self, states: np.ndarray, *, constrained: bool = True) -> np.ndarray:
+        """Probabilities of the actions, (batch, actions)."""
+
+
+@dataclass(frozen=True)
+class Learned:
+    """Drive by a solution: its most likely action among those that are safe.
+
+    Masking what is unsafe here keeps an unconstrained solution from asking for it again and again.
+    """
+
+    solution: Probabilities
+    """What was learned from observations of the highway."""
+    constrained: bool = True
+    """Whether by its constrained policy, or as the demonstrator that it explains."""
+    drawn: bool = False
+    """Whether actions are drawn by their probabilities instead."""
+
+    def __call__(self, states: np.ndarray, safe: np.ndarray) -> np.ndarray:
+        """The actions, or their probabilities where they are drawn."""
+        shares = np.asarray(self.solution.predict_proba(states, constrained=self.constrained))
+        if not self.drawn:
+            return np.asarray(np.where(safe, shares, -1.0).argmax(axis=1))
+        # Where only what is unsafe has any, all that is safe has the same.
+        shares = np.where(safe, np.maximum(shares, np.finfo(float).tiny), 0.0)
+        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
