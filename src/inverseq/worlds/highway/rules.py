@@ -103,7 +103,7 @@ def neighbours(states: Array) -> Neighbours:
     speeds = speed + DESIRED_SPEED * members[..., 1]
     # Axes: ahead and behind, the lanes of the actions, members.
     away = (members[..., 0] * RANGE)[..., None, None, :] * AHEAD_BEHIND
-    there = there & (members[..., None, :, 2] == LANE_OF)
+    there = there[..., None, :] & (members[..., None, :, 2] == LANE_OF)
     away = space.where(there[..., None, :, :] & (away >= 0), away, space.inf)
     nearest = space.min(away, axis=-1)
     others = space.where(away == nearest[..., None], speeds[..., None, None, :], 0)
