@@ -65,8 +65,8 @@ class Sumo:
     def __init__(self) -> None:
         self.sumo = need_sumo()
         self.names: list[str] = []
-        edges = range(EDGES)
-        self.places = {f"e{k}_{l}": (k * ROAD / EDGES, l) for k in edges for l in range(LANES)}
+        self.starts = {f"e{k}_{l}": k * ROAD / EDGES for k in range(EDGES) for l in range(LANES)}
+        self.lanes = {f"e{k}_{l}": l for k in range(EDGES) for l in range(LANES)}
 
     def load(self, scenario: Scenario) -> None:
         """Begin anew: all vehicles of a scenario on the road, at time 0."""
@@ -111,12 +111,12 @@ class Sumo:
     def positions(self) -> Positions:
         """Where everybody is; whoever has left the road is an error of SUMO's."""
         self.check()
-        vehicle, places, names = self.sumo.vehicle, self.places, self.names
-        on = [places[vehicle.getLaneID(name)] for name in names]
-        metres = np.array([vehicle.getLanePosition(name) for name in names])
-        metres += [edge for edge, _ in on]
-        speeds = np.array([vehicle.getSpeed(name) for name in names])
-        return metres, np.array([lane for _, lane in on]), speeds
+        vehicle, names = self.sumo.vehicle, self.names
+        on = list(map(vehicle.getLaneID, names))
+        metres = np.array(list(map(vehicle.getLanePosition, names)))
+        metres += np.array(list(map(self.starts.__getitem__, on)))
+        lanes = np.array(list(map(self.lanes.__getitem__, on)))
+        return metres, lanes, np.array(list(map(vehicle.getSpeed, names)))
 
     def close(self) -> None:
         """End, if it has begun and nobody else has it."""

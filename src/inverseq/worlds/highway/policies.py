@@ -53,7 +53,8 @@ def greedy(states: np.ndarray, safe: np.ndarray) -> np.ndarray:
     Beyond the desired speed nothing is gained, and half a metre per second is not worth a change.
     """
     near = neighbours(states)
-    pace = np.minimum(np.where(np.isinf(near.gap_ahead), np.inf, near.speed_ahead), DESIRED_SPEED)
+    empty = np.isinf(near.gaps[:, 0])
+    pace = np.where(empty, DESIRED_SPEED, np.minimum(near.speeds[:, 0], DESIRED_SPEED))
     pace[:, KEEP] += 0.5
     return np.asarray(np.where(safe, pace, -np.inf).argmax(axis=1))
 

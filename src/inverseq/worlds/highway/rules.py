@@ -22,9 +22,9 @@ from inverseq.worlds.highway.traffic import BRAKING, DESIRED_SPEED, HEADWAY, MIN
 ACTIONS = ("keep", "left", "right")
 KEEP, LEFT, RIGHT = range(3)
 IS = np.eye(3, dtype=bool)
-LANE_OF = np.array([[0], [1], [-1]])
+LANE_OF = np.array([[0], [1], [-1]], np.float32)
 """How many lanes to the left each action leads."""
-AHEAD_BEHIND = np.array([[[1]], [[-1]]])
+AHEAD_BEHIND = np.array([[1], [-1]], np.float32)
 
 
 def safety() -> Constraint:
@@ -82,17 +82,17 @@ def not_right(states: Array, horizon: float, margin: bool) -> Array:
 
 
 class Neighbours(NamedTuple):
-    """The next vehicles ahead and behind in the lane that each action leads to, (..., actions)."""
+    """The next vehicles in the lanes to which the actions lead."""
 
-    there: Array
-    """Whether there is such a lane."""
+    exists: Array
+    """Whether there is such a lane, (..., actions)."""
     speed: Array
     """The ego's, (..., 1)."""
-    gap_ahead: Array
-    """Metres between bumpers, negative where vehicles are side by side; infinite where none is."""
-    speed_ahead: Array
-    gap_behind: Array
-    speed_behind: Array
+    gaps: Array
+    """Metres between bumpers, ahead and behind, (..., 2, actions): negative where vehicles are side
+    by side, infinite where none is in sight."""
+    speeds: Array
+    """Those of the vehicles, ahead and behind, (..., 2, actions)."""
 
 
 def neighbours(states: Array) -> Neighbours:
@@ -102,35 +102,31 @@ def neighbours(states: Array) -> Neighbours:
     speed = DESIRED_SPEED * static[..., :1]
     speeds = speed + DESIRED_SPEED * members[..., 1]
     # Axes: ahead and behind, the lanes of the actions, members.
-    away = (members[..., 0] * RANGE)[..., None, None, :] * AHEAD_BEHIND
+    away = (members[..., 0] * RANGE)[..., None, None, :] * AHEAD_BEHIND[:, None]
     there = there[..., None, :] & (members[..., None, :, 2] == LANE_OF)
     away = space.where(there[..., None, :, :] & (away >= 0), away, space.inf)
-    nearest = space.min(away, axis=-1)
-    others = space.where(away == nearest[..., None], speeds[..., None, None, :], 0)
-    others = space.max(others, axis=-1)
-    gaps = nearest - VEHICLE
+    nearest = away.min(axis=-1)
+    others = space.where(away == nearest[..., None], speeds[..., None, None, :], 0).max(axis=-1)
     # The static features after the speed say whether there is a lane to the left, to the right.
-    exists = (static > 0) | IS[KEEP]
-    return Neighbours(
-        exists, speed, gaps[..., 0, :], others[..., 0, :], gaps[..., 1, :], others[..., 1, :]
-    )
+    return Neighbours((static > 0) | IS[KEEP], speed, nearest - VEHICLE, others)
 
 
 def safe(near: Neighbours) -> Array:
-    """Which actions lead into a lane that is there and free; keeping the lane always does."""
-    ahead = near.gap_ahead >= needed(near.speed, near.speed_ahead)
-    behind = near.gap_behind >= needed(near.speed_behind, near.speed)
-    return near.there & ahead & behind | IS[KEEP]
+    """Which actions lead into a lane that is there and free; keeping the lane always does.
 
-
-def needed(follower: Array, leader: Array) -> Array:
-    """The gap that is safe for who follows at one speed who leads at another, in metres."""
-    stopping = HEADWAY * follower + (follower * follower - leader * leader) / (2 * BRAKING)
-    return MIN_GAP + stopping * (stopping > 0)
+    Ahead the ego follows at its speed, behind it is followed: what it brakes sooner or later than
+    the other, the gap must make up for.
+    """
+    space = near.gaps.__array_namespace__()
+    speed = near.speed[..., None, :]
+    follower = space.where(AHEAD_BEHIND > 0, speed, near.speeds)
+    later = AHEAD_BEHIND * (speed * speed - near.speeds * near.speeds) / (2 * BRAKING)
+    needed = MIN_GAP + space.maximum(HEADWAY * follower + later, 0)
+    return near.exists & (near.gaps >= needed).all(axis=-2) | IS[KEEP]
 
 
 def free(near: Neighbours, horizon: float, margin: bool) -> Array:
     """In which lanes the ego reaches nobody within some seconds, if all speeds stay as they are."""
-    room = near.gap_ahead - (MIN_GAP + HEADWAY * near.speed if margin else 0)
-    closing = near.speed - near.speed_ahead
+    room = near.gaps[..., 0, :] - (MIN_GAP + HEADWAY * near.speed if margin else 0)
+    closing = near.speed - near.speeds[..., 0, :]
     return (closing <= 0) | (room >= horizon * closing)

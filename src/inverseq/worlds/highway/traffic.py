@@ -64,7 +64,7 @@ class Scenario:
     >>> scenario = Scenario("T2", n=60, seed=7)
     >>> ego, *others = scenario.drivers()
     >>> len(others), others[0].max_speed
-    (60, 21.945)
+    (60, 11.3)
     """
 
     traffic: Traffic
@@ -185,7 +185,7 @@ def training_scenarios(episodes: int, traffic: Traffic, *, seed: Any) -> tuple[S
     """Scenarios with 30 to 90 vehicles, none of which is one of the evaluation's.
 
     >>> training_scenarios(1, "T2", seed=0)
-    (Scenario(traffic='T2', n=81, seed=1367926135),)
+    (Scenario(traffic='T2', n=81, seed=1367865170),)
     """
     if as_whole(episodes) < 1:
         raise InvalidInput(f"`episodes` must be an integer of at least 1; got {episodes!r}.")
