@@ -18,6 +18,7 @@ from inverseq.io import storage
 
 law = settings(deadline=None)  # the first example pays for the imports
 COLUMNS = ("states", "actions", "next_states", "terminated", "episodes", "units", "weights")
+COLUMNS += ("rewards",)
 
 
 def same(a, b):
@@ -58,6 +59,8 @@ def demonstrations(draw, tabular=None):
         given["units"] = np.repeat(draw(labels(1)), n) if given else draw(labels(n))
     if draw(st.booleans()):
         given["weights"] = draw(arrays.arrays(float, n, elements=st.floats(0.1, 10)))
+    if draw(st.booleans()):
+        given["rewards"] = draw(arrays.arrays(float, n, elements=st.floats(-1e300, 1e300)))
     terminated = draw(arrays.arrays(bool, n))
     if "episodes" in given:
         terminated[:-1] &= given["episodes"][1:] != given["episodes"][:-1]
@@ -75,6 +78,7 @@ def test_lists_become_tables_of_int64():
     assert not seen.terminated.any()
     assert seen.units is None
     assert seen.weights is None
+    assert seen.rewards is None
 
 
 @pytest.mark.parametrize(
@@ -97,6 +101,7 @@ def test_inputs_are_neither_changed_nor_frozen_nor_shared():
         "episodes": np.array(["a", "a"]),
         "units": np.array([7, 7]),
         "weights": np.array([1.0, 2.0]),
+        "rewards": np.array([-1.0, 0.0]),
     }
     before = {name: array.copy() for name, array in given.items()}
     seen = Demonstrations(**given)
@@ -135,10 +140,10 @@ def test_repr_says_what_is_inside():
     )
     assert repr(seen) == "Demonstrations(1,600 steps in 200 episodes, 7 states, 5 actions, 0 ends)"
     x = np.zeros((1, 3))
-    one = Demonstrations(x, [4], x, terminated=[True], units=["a"], weights=[2])
+    one = Demonstrations(x, [4], x, terminated=[True], units=["a"], weights=[2], rewards=[0])
     assert repr(one) == (
         "Demonstrations(1 step in 1 episode, states of shape (3,), 1 action, 1 end, 1 unit, "
-        "weighted)"
+        "weighted, rewarded)"
     )
     assert len(seen) == 1600
 
@@ -225,6 +230,12 @@ X = np.zeros((3, 2))
         ({"weights": [1, 1, np.inf]}, "must be finite and not negative; row 2 is inf."),
         ({"weights": [0, 0, 0]}, "`Demonstrations.weights` must not all be zero; all 3 are."),
         ({"weights": [*"abc"]}, "weights` must be numbers, one per step; it is <U1"),
+        ({"rewards": [1, 2]}, "rewards` must have one row per step; it has 2 rows and `states`"),
+        ({"rewards": [[1], [2], [3]]}, "rewards` must be numbers, one per step; it is int64 of"),
+        (
+            {"rewards": [1, np.nan, np.inf]},
+            "`Demonstrations.rewards` must be finite; row 1 is nan. Leave such steps out, or give",
+        ),
     ],
 )
 def test_errors_name_the_column_and_the_row(change, message):
@@ -241,6 +252,7 @@ def test_from_episodes_of_any_length():
         [([0, 1, 2], [1, 0]), (np.array([0, 1]), np.array([1]))],
         terminated=[True, False],
         units=["rat 1", "rat 2"],
+        rewards=[[0, 2], np.array([-0.5], np.float32)],
     )
     assert seen.states.tolist() == [0, 1, 0]
     assert seen.next_states.tolist() == [1, 2, 1]
@@ -248,6 +260,8 @@ def test_from_episodes_of_any_length():
     assert seen.terminated.tolist() == [False, True, False]
     assert seen.episodes.tolist() == [0, 0, 1]
     assert seen.units.tolist() == ["rat 1", "rat 1", "rat 2"]
+    assert seen.rewards.tolist() == [0, 2, -0.5]
+    assert seen.rewards.dtype == np.float64
 
 
 @law
@@ -297,6 +311,21 @@ def test_what_from_episodes_makes_has_the_same_episodes(seen):
             {"units": [*"abc"]},
             "`units` must have one entry for each episode, of which there are 1; it has shape (3,)",
         ),
+        (
+            [([0, 1], [0])],
+            {"rewards": 1.0},
+            "`rewards` must have one array for each episode, of which there are 1; got 1.0.",
+        ),
+        (
+            [([0, 1], [0])],
+            {"rewards": [[1.0], [2.0]]},
+            "`rewards` must have one array for each episode, of which there are 1; it has 2.",
+        ),
+        (
+            [([0, 1], [0]), ([0, 1, 2], [0, 0])],
+            {"rewards": [[1.0], [2.0]]},
+            "one reward for each action; episode 1 has 2 actions and rewards of shape (1,).",
+        ),
     ],
 )
 def test_errors_name_the_episode(episodes, options, message):
@@ -317,6 +346,12 @@ def test_concatenate_keeps_episodes_apart_and_adds_counts(seen):
 def test_concatenate_weighs_with_one_where_nothing_was_said():
     plain, heavy = Demonstrations([0], [0], [1]), Demonstrations([0], [0], [1], weights=[3])
     assert Demonstrations.concatenate([plain, heavy]).weights.tolist() == [1, 3]
+
+
+def test_concatenate_has_rewards_only_where_all_parts_have_them():
+    plain, paid = Demonstrations([0], [0], [1]), Demonstrations([0], [0], [1], rewards=[3])
+    assert Demonstrations.concatenate([paid, paid]).rewards.tolist() == [3, 3]
+    assert Demonstrations.concatenate([plain, paid]).rewards is None
 
 
 def test_concatenate_needs_parts_of_one_form():
@@ -539,13 +574,23 @@ def test_edited_columns_are_noticed(saved):
 def test_files_of_the_future_and_missing_files(saved):
     _, path = saved
     table = pq.read_table(path)
-    later = table.schema.metadata | {b"inverseq.demonstrations": b"2"}
+    later = table.schema.metadata | {b"inverseq.demonstrations": b"3"}
     pq.write_table(table.replace_schema_metadata(later), path)
-    message = r"written by a newer version of inverseq \(format 2; this one knows 1\)"
+    message = r"written by a newer version of inverseq \(format 3; this one knows 2\)"
     with pytest.raises(DamagedFile, match=message):
         Demonstrations.load(path)
     with pytest.raises(InvalidInput, match=r"there is none at .*nowhere\.parquet"):
         Demonstrations.load(path.with_name("nowhere.parquet"))
+
+
+@pytest.mark.parametrize(("given", "version"), [({}, b"1"), ({"rewards": [0.5, -1]}, b"2")])
+def test_only_a_file_with_rewards_is_of_the_second_format(given, version, tmp_path):
+    seen = Demonstrations([0, 1], [1, 0], [1, 2], **given)
+    seen.save(tmp_path / "seen.parquet")
+    written = pq.read_table(tmp_path / "seen.parquet")
+    assert written.schema.metadata[b"inverseq.demonstrations"] == version
+    assert ("reward" in written.column_names) == ("rewards" in given)
+    assert same(Demonstrations.load(tmp_path / "seen.parquet"), seen)
 
 
 def test_a_crash_while_saving_leaves_the_old_file(saved, monkeypatch):

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 import drivers
 from inverseq.demonstrations import Demonstrations
 from inverseq.errors import InvalidInput, MissingExtra, SimulationFailed
+from inverseq.nets import DeepSets
 from inverseq.task import Task
 from inverseq.worlds import highway
 from inverseq.worlds.highway import client, policies, traffic
@@ -100,6 +101,14 @@ def test_an_observation_holds_who_is_within_range_and_nobody_else(vehicles):
 
 
 def test_the_layout_is_what_networks_read():
+    rows = random_rows(20)
+    network = DeepSets(members=MEMBERS, features=FEATURES, static=STATIC)
+    assert network.n_inputs == WIDTH
+    for ours, theirs in zip(highway.split(rows), network.split(rows), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_the_numbers_of_a_row_are_those_of_the_scene():
     row = seen((990, 0, 20), (30, 1, 15), (500, 0, 10), (985, 2, 22))[0]
     assert WIDTH == STATIC + MEMBERS * (1 + FEATURES)
     np.testing.assert_allclose(row[:STATIC], [1, 1, 0])
@@ -846,6 +855,7 @@ def test_demonstrations_are_the_steps(careless):
     assert (len(seen), seen.n_episodes) == (3000, 30)
     assert seen.states.dtype == np.float32
     assert not seen.terminated.any()
+    np.testing.assert_array_equal(seen.rewards, careless.rewards.ravel())
     np.testing.assert_array_equal(seen.actions, careless.actions.ravel())
     np.testing.assert_array_equal(seen.states[1:100], seen.next_states[:99])
     np.testing.assert_array_equal(seen.next_states[99], careless.states[0, -1])

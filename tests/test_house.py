@@ -39,19 +39,24 @@ ALLOWED = {
     "io": ["io.*", "errors"],
     "io.storage": ["errors"],
     "io.*": ["errors"],
+    "io.minari": ["demonstrations", "io.spaces", "io.storage", "_checks", *WORDS],
     "task": ["transitions", "_checks", *WORDS],
     "demonstrations": [*MODEL, "equations", "io.storage", "_random", *WORDS],
     "planning": ["equations", "_linear", *MODEL, "_progress", *WORDS],
     "gauges": ["equations", "planning", "likelihood", "_linear", *MODEL, "_progress", *WORDS],
     "solution": [
-        *["equations", "gauges", "planning", *MODEL, "demonstrations", "io", "io.*", "version"],
+        *["equations", "gauges", "planning", *MODEL, "demonstrations", "io", "io.*", "nets"],
+        "version",
         *WORDS,
     ],
     "likelihood": ["equations", "planning", "_linear", *MODEL, *WORDS],
     "matching": [*NOUNS, "equations", "gauges", "planning", "_checks", *WORDS],
     "nets": ["_checks", *WORDS],
     "rewards": ["nets", "_checks", *WORDS],
-    "training": [*NOUNS, "equations", "nets", "_progress", *WORDS],
+    "training": [
+        *[*NOUNS, "equations", "nets", "planning", "io.storage"],
+        *["_checks", "_progress", "_random", *WORDS],
+    ],
     "algorithms": ["algorithms.*"],
     "algorithms.*": [
         *[*NOUNS, "equations", "gauges", "planning", "likelihood", "matching", "rewards"],
@@ -60,6 +65,10 @@ ALLOWED = {
     ],
     "evaluate": [*NOUNS, "_checks", "equations", "planning", *WORDS],
     "worlds": ["worlds.*"],
+    "worlds.gym": [
+        *[*MODEL, "demonstrations", "io.spaces", "worlds.gym_wrappers", "_random", *WORDS],
+    ],
+    "worlds.gym_wrappers": ["io.spaces", "errors"],
     "worlds.highway.*": [
         *["task", "demonstrations", "worlds.highway.*", "io.storage"],
         *["_checks", "_progress", "_random", *WORDS],
@@ -77,6 +86,7 @@ ALLOWED = {
 AT_TOP = {
     "_kernels": {"numba"},
     "cli": {"tyro"},
+    "worlds.gym_wrappers": {"gymnasium"},
     "worlds.highway": {"gymnasium"},  # registers the environment, where there is a Gymnasium
     "worlds.highway.environment": {"gymnasium"},  # derives from it, and is imported on first use
 }
@@ -269,6 +279,11 @@ finally:
 def test_importing_the_package_loads_nothing_heavy():
     heavy = {"scipy.sparse.linalg", "jax", "matplotlib", "numba", "pyarrow", "tyro", "rich"}
     assert not loaded_after("import inverseq") & heavy
+
+
+def test_the_borders_to_environments_load_them_only_when_they_are_crossed():
+    program = "import inverseq.worlds.gym, inverseq.io.minari, inverseq.io.spaces"
+    assert not loaded_after(program) & {"gymnasium", "minari", "h5py"}
 
 
 def test_asking_the_command_line_for_help_loads_nothing_heavy():

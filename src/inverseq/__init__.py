@@ -11,13 +11,18 @@ from typing import TYPE_CHECKING, Any
 from inverseq.version import __version__
 
 if TYPE_CHECKING:
-    from inverseq import errors, evaluate, planning, worlds
+    from inverseq import errors, evaluate, nets, planning, worlds
     from inverseq.algorithms import (
+        CDQN,
         CIQL,
+        DCIQL,
+        DIQL,
+        DQN,
         IAVI,
         IQL,
         BehaviouralCloning,
         BoltzmannMLE,
+        Classifier,
         Decay,
         DeepMaxEnt,
         MaxEnt,
@@ -28,12 +33,17 @@ if TYPE_CHECKING:
     from inverseq.task import Constraint, Task
 
 __all__ = [
+    "CDQN",
     "CIQL",
+    "DCIQL",
+    "DIQL",
+    "DQN",
     "IAVI",
     "IQL",
     "Additive",
     "BehaviouralCloning",
     "BoltzmannMLE",
+    "Classifier",
     "Constraint",
     "Decay",
     "DeepMaxEnt",
@@ -50,6 +60,7 @@ __all__ = [
     "errors",
     "evaluate",
     "load",
+    "nets",
     "planning",
     "worlds",
 ]
@@ -57,13 +68,14 @@ __all__ = [
 # Where each name is at home: it is imported on first use, so that who needs one pays for one.
 HOMES = {
     **dict.fromkeys(("CIQL", "IAVI", "IQL", "Decay"), "algorithms"),
+    **dict.fromkeys(("CDQN", "Classifier", "DCIQL", "DIQL", "DQN"), "algorithms"),
     **dict.fromkeys(("BehaviouralCloning", "BoltzmannMLE", "DeepMaxEnt", "MaxEnt"), "algorithms"),
     **dict.fromkeys(("Additive", "Demonstrations"), "demonstrations"),
     **dict.fromkeys(("Features", "Reference", "StateOnly", "Uniform", "Zero"), "gauges"),
     **dict.fromkeys(("Solution", "load"), "solution"),
     **dict.fromkeys(("Constraint", "Task"), "task"),
 }
-MODULES = {"errors", "evaluate", "planning", "worlds"}
+MODULES = {"errors", "evaluate", "nets", "planning", "worlds"}
 
 # Hidden from type checkers: they would take every misspelt name for something of any type.
 if not TYPE_CHECKING:

@@ -22,7 +22,8 @@ from inverseq.shapes import Integers, MaskTable, States, Table
 from inverseq.task import Task
 from inverseq.transitions import Transitions
 
-FILE_FORMAT = 1
+FILE_FORMAT = 2
+"""The second one may hold rewards; without them the first is written, which older versions read."""
 LARGEST_TABLE = 2**31
 """Beyond this many pairs of states and actions, numbers of states are taken to be labels."""
 
@@ -58,6 +59,9 @@ class Demonstrations:
     """Who acted: the label of an animal, a driver or a patient, integers or text (steps,)."""
     weights: np.ndarray | None
     """How much each step counts, float64 (steps,); 1 where none are given."""
+    rewards: np.ndarray | None
+    """The reward that was paid for each step, where the log holds one, float64 (steps,); only
+    algorithms that learn from a known reward look at it."""
 
     def __init__(
         self,
@@ -69,9 +73,10 @@ class Demonstrations:
         episodes: Any = None,
         units: Any = None,
         weights: Any = None,
+        rewards: Any = None,
     ) -> None:
         given = {"states": states, "actions": actions, "next_states": next_states}
-        options = zip(OPTIONS, (terminated, episodes, units, weights), strict=True)
+        options = zip(OPTIONS, (terminated, episodes, units, weights, rewards), strict=True)
         given |= {name: array for name, array in options if array is not None}
         rows = {name: rows_of(array, name) for name, array in given.items()}
         n = len(rows["states"])
@@ -107,11 +112,13 @@ class Demonstrations:
         *,
         terminated: Any = False,
         units: Any = None,
+        rewards: Any = None,
     ) -> Demonstrations:
         """From pairs (states, actions), each with one more state than actions: where it ended.
 
         ``terminated`` says whether they truly ended there, ``units`` who acted: one entry for each
-        episode, or one for all.
+        episode, or one for all. ``rewards`` has one array for each episode: what each of its steps
+        was paid.
 
         >>> Demonstrations.from_episodes([([0, 1, 2], [1, 1]), ([2, 0], [0])], terminated=True)
         Demonstrations(3 steps in 2 episodes, 3 states, 2 actions, 2 ends)
@@ -136,6 +143,7 @@ class Demonstrations:
             terminated=np.where(last, per_step(terminated, lengths, "terminated"), False),
             episodes=per_step(np.arange(len(pairs)), lengths, "episodes"),
             units=None if units is None else per_step(units, lengths, "units"),
+            rewards=None if rewards is None else joined_rewards(rewards, lengths),
         )
 
     @classmethod
@@ -143,7 +151,8 @@ class Demonstrations:
         """All steps of all parts, in order.
 
         Episodes are numbered anew, so that none of two parts are merged. Units keep their labels: a
-        label that is in two parts is one unit. Where some parts have weights, the others weigh 1.
+        label that is in two parts is one unit. Where some parts have weights, the others weigh 1;
+        rewards are there only where all parts have them.
 
         >>> part = Demonstrations([0, 1], [0, 0], [1, 2])
         >>> Demonstrations.concatenate([part, part])
@@ -159,6 +168,7 @@ class Demonstrations:
                 )
         lengths = np.concatenate([np.diff(part.starts, append=len(part)) for part in parts])
         weighted = any(part.weights is not None for part in parts)
+        rewarded = all(part.rewards is not None for part in parts)
 
         def join(name: str) -> np.ndarray:
             return np.concatenate([getattr(part, name) for part in parts])
@@ -171,6 +181,7 @@ class Demonstrations:
             episodes=np.repeat(np.arange(len(lengths)), lengths),
             units=None if parts[0].units is None else join("units"),
             weights=np.concatenate([part.step_weights for part in parts]) if weighted else None,
+            rewards=join("rewards") if rewarded else None,
         )
 
     # -- what is inside --
@@ -258,6 +269,8 @@ class Demonstrations:
             parts += [amount(len(np.unique(self.units)), "unit")]
         if self.weights is not None:
             parts += ["weighted"]
+        if self.rewards is not None:
+            parts += ["rewarded"]
         return f"Demonstrations({', '.join(parts)})"
 
     # -- parts of it --
@@ -322,7 +335,8 @@ class Demonstrations:
         from inverseq.io.storage import write_file
 
         columns = {column(name): stored(array) for name, array in self._arrays().items()}
-        about = {"inverseq.demonstrations": str(FILE_FORMAT), "inverseq.sha256": self._checksum()}
+        version = 1 if self.rewards is None else FILE_FORMAT
+        about = {"inverseq.demonstrations": str(version), "inverseq.sha256": self._checksum()}
         sink = pa.BufferOutputStream()
         pq.write_table(
             pa.table(columns, metadata=about), sink, compression="zstd", write_page_checksum=True
@@ -576,7 +590,20 @@ def check_weights(array: np.ndarray, name: str) -> np.ndarray:
     return array
 
 
-OPTIONS = ("terminated", "episodes", "units", "weights")
+def check_rewards(array: np.ndarray, name: str) -> np.ndarray:
+    """Finite."""
+    array = check_vector(array, name, "biuf", "numbers, one per step").astype(float, copy=False)
+    wrong = ~np.isfinite(array)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise InvalidInput(
+            f"`Demonstrations.{name}` must be finite; row {row} is {array[row]}. Leave such steps "
+            f"out, or give no rewards."
+        )
+    return array
+
+
+OPTIONS = ("terminated", "episodes", "units", "weights", "rewards")
 CHECKS = {
     "states": check_states,
     "actions": check_actions,
@@ -585,6 +612,7 @@ CHECKS = {
     "episodes": check_labels,
     "units": check_labels,
     "weights": check_weights,
+    "rewards": check_rewards,
 }
 
 
@@ -611,6 +639,28 @@ def per_step(given: Any, lengths: list[int], name: str) -> np.ndarray:
             f"has shape {array.shape}."
         )
     return np.repeat(np.broadcast_to(array, len(lengths)), lengths)
+
+
+def joined_rewards(given: Any, lengths: list[int]) -> np.ndarray:
+    """What was paid in each episode, one after another, if there is one reward for each step."""
+    if not isinstance(given, Iterable):
+        raise InvalidInput(
+            f"`rewards` must have one array for each episode, of which there are {len(lengths)}; "
+            f"got {given!r}."
+        )
+    parts = [rows_of(rewards, "rewards") for rewards in given]
+    if len(parts) != len(lengths):
+        raise InvalidInput(
+            f"`rewards` must have one array for each episode, of which there are {len(lengths)}; "
+            f"it has {len(parts)}."
+        )
+    for i, (rewards, length) in enumerate(zip(parts, lengths, strict=True)):
+        if rewards.shape != (length,):
+            raise InvalidInput(
+                f"`rewards` must have one reward for each action; episode {i} has "
+                f"{amount(length, 'action')} and rewards of shape {rewards.shape}."
+            )
+    return np.concatenate(parts)
 
 
 def derived_episodes(

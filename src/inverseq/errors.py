@@ -3,6 +3,7 @@
 InverseqError
 ├── InvalidInput (also a ValueError)    something given cannot be right: what, where, what to do
 ├── DamagedFile (also an OSError)       a saved file was cut, edited, or is too new
+├── Diverged (also an ArithmeticError)  training ran away: which loss, when, and what is left
 ├── MissingExtra (also an ImportError)  an optional dependency is needed: how to install it
 └── SimulationFailed (also a RuntimeError)  a simulator, or the process that it ran in, let us down
 
@@ -25,6 +26,10 @@ class InvalidInput(InverseqError, ValueError):
 
 class DamagedFile(InverseqError, OSError):
     """A saved file was cut, edited, or written by a newer version."""
+
+
+class Diverged(InverseqError, ArithmeticError):
+    """Training ran away; the message says which loss, in which iteration, and what was kept."""
 
 
 class MissingExtra(InverseqError, ImportError):

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from inverseq import equations, planning
-from inverseq._checks import as_numbers, check_kind, check_range
+from inverseq._checks import as_array, as_numbers, check_kind, check_range
 from inverseq.demonstrations import Demonstrations
 from inverseq.errors import DamagedFile, InvalidInput
 from inverseq.io import storage
+from inverseq.nets import MLP, DeepSets, Network, Params, leaves, tree
 from inverseq.shapes import MaskTable, Table
 from inverseq.task import Task
 from inverseq.version import __version__
@@ -65,6 +66,9 @@ class Info:
     """The largest change of the reward in each iteration: the paper's criterion."""
     unidentified_dimensions: int | None = None
     """How many directions of the reward nothing in the data determines (projected gauges)."""
+    stranded: int | None = None
+    """After how many steps every action was forbidden, where states are rows of numbers; there the
+    actions of least worst violation stay allowed."""
     unvisited_states: int | None = None
     """How many states the demonstrations never show; their policy is uniform by convention."""
     seconds: float = 0.0
@@ -110,9 +114,108 @@ class Tables:
         named = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         return {name: array for name, array in named.items() if array is not None}
 
-    def rows(self, states: Any) -> np.ndarray:
+    def check(self, states: Any) -> np.ndarray:
         """State numbers, checked."""
         return as_numbers(states, len(self.q), "states", "n_states")
+
+    def look_up(self, name: str, states: np.ndarray) -> np.ndarray:
+        """The rows of a table; what is safe is what is available where nothing is forbidden."""
+        table = getattr(self, name)
+        if name == "safe" and table is None:
+            table = self.available
+        if table is None:
+            raise InvalidInput(NEEDS_CONSTRAINTS)
+        return np.asarray(table[states])
+
+
+@dataclass(frozen=True, eq=False)
+class Networks:
+    """A solution over rows of numbers: networks in place of tables.
+
+    The networks are asked with NumPy. What is available and what is forbidden are functions, which
+    are not saved: a solution that needs them must be given its task again, `load(folder, task)`.
+    """
+
+    network: Network
+    """The architecture of all of them."""
+    params: Mapping[str, Params]
+    """Their parameters, by name: "q" (or "policy", the logits of a classifier), "reward" and
+    "q_constrained"."""
+    scaling: np.ndarray
+    """What is taken from each input and by what it is divided, (2, inputs)."""
+    n_actions: int
+    temperature: float
+    discount: float
+    constrained: bool = False
+    """Whether the policy has constraints to obey."""
+    masked: bool = False
+    """Whether not everything is available everywhere."""
+    task: Task | None = None
+    """What says which actions are available and which forbidden."""
+
+    def check(self, states: Any) -> np.ndarray:
+        """Rows of finite numbers, checked."""
+        rows = as_array(states, "states")
+        n = self.scaling.shape[1]
+        if rows.ndim < 2 or rows[0].size != n or rows.dtype.kind not in "biuf":
+            raise InvalidInput(
+                f"`states` must be rows of {n} numbers for this solution; got {rows.dtype} of "
+                f"shape {rows.shape}."
+            )
+        rows = rows.reshape(len(rows), n)
+        wrong = ~np.isfinite(rows).all(axis=1)
+        if wrong.any():
+            raise InvalidInput(f"`states` must be finite; row {int(wrong.argmax())} is not.")
+        return rows
+
+    def look_up(self, name: str, states: np.ndarray) -> np.ndarray:
+        """What a network says of states, or which actions are "available" or "safe" there."""
+        if name in ("available", "safe"):
+            if self.task is None and (self.masked or (name == "safe" and self.constrained)):
+                raise InvalidInput(
+                    "`Solution.task` must be there to know what is allowed: functions are not "
+                    "saved. Load it with its task, `load(folder, task)`."
+                )
+            if self.task is None:
+                return np.ones((len(states), self.n_actions), bool)
+            return self.task.can(states) if name == "available" else self.task.safe(states)
+        if name == "q":
+            q = self._q(states)
+        elif name == "q_constrained" and self.constrained and name not in self.params:
+            return self._q(states)
+        elif name in self.params:
+            return self._evaluate(name, states)
+        else:
+            raise InvalidInput(NEEDS_CONSTRAINTS if name == "q_constrained" else NO_REWARD)
+        if self.masked:
+            q = np.where(self.look_up("available", states), q, -np.inf)
+        return np.asarray(q)
+
+    def _q(self, states: np.ndarray) -> np.ndarray:
+        if "q" in self.params:
+            return self._evaluate("q", states)
+        # In the zero gauge the best action is worth what its probability says.
+        logits, can = self._evaluate("policy", states), self.look_up("available", states)
+        return np.asarray(self.temperature * equations.log_boltzmann(logits, can))
+
+    def _evaluate(self, name: str, states: np.ndarray) -> np.ndarray:
+        shift, scale = self.scaling
+        x = ((states - shift) / scale).astype(self.scaling.dtype)
+        parts = [x[at : at + LARGEST_BATCH] for at in range(0, max(len(x), 1), LARGEST_BATCH)]
+        found = [np.asarray(self.network.apply(self.params[name], part)) for part in parts]
+        return np.concatenate(found).astype(float)
+
+
+LARGEST_BATCH = 4096
+"""So many states are put through a network at once: more would only need memory."""
+NEEDS_CONSTRAINTS = (
+    "`Solution.q_constrained` must come from a task with constraints; this one had none. Fit with "
+    "`task.constrain(...)`."
+)
+NO_REWARD = (
+    "`Solution.reward` must be a function of states; in this solution the reward depends on where "
+    "an action led. Ask `Solution.reward_of(states, actions, next_states)`."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,8 +233,8 @@ class Solution:
     array([1, 0])
     """
 
-    tables: Tables
-    """The arrays behind the functions."""
+    found: Tables | Networks
+    """What is behind the functions: arrays, or networks where states are rows of numbers."""
     temperature: float
     """The demonstrator's: policies are ``softmax(Q / temperature)``."""
     info: Info
@@ -141,31 +244,51 @@ class Solution:
 
     def reward(self, states: Any) -> np.ndarray:
         """``r(s, a)``, (batch, actions)."""
-        return np.asarray(self.tables.reward[self.tables.rows(states)])
+        return self._look_up("reward", states)
+
+    def reward_of(
+        self, states: Any, actions: Any, next_states: Any, terminated: Any = False
+    ) -> np.ndarray:
+        """The reward of each step, (batch,).
+
+        Where the reward is no function of states and actions, in the zero gauge of networks, it is
+        what the policy says of the action beyond what it says of the state to which it led.
+        """
+        rows = self.found.check(states)
+        actions = np.asarray(actions)
+        check_range(actions, self.n_actions, "actions", "n_actions")
+        each = np.arange(len(rows))
+        if isinstance(self.found, Tables) or "reward" in self.found.params:
+            return np.asarray(self.found.look_up("reward", rows)[each, actions])
+        log_pi = self.found.look_up("q", rows)[each, actions]
+        follows = equations.shifted_target(
+            self.found.discount, np.asarray(terminated), self.value(next_states)
+        )
+        return np.asarray(equations.advantage(log_pi, follows))
 
     def q(self, states: Any) -> np.ndarray:
         """``Q(s, a)`` without constraints, (batch, actions)."""
-        return np.asarray(self.tables.q[self.tables.rows(states)])
+        return self._look_up("q", states)
 
     def value(self, states: Any) -> np.ndarray:
         """``V(s) = max_a Q(s, a)`` without constraints, (batch,).
 
         The log-sum-exp in place of the maximum where the solution's backup is "soft".
         """
-        rows = self.tables.rows(states)
-        return self._value(self.tables.q[rows], self.tables.available[rows])
+        rows = self.found.check(states)
+        return self._value(*(self.found.look_up(name, rows) for name in ("q", "available")))
 
     def q_constrained(self, states: Any) -> np.ndarray:
         """``Q_C(s, a)`` under the constraints, (batch, actions)."""
-        return np.asarray(self.q_constrained_table[self.tables.rows(states)])
+        return self._look_up("q_constrained", states)
 
     def value_constrained(self, states: Any) -> np.ndarray:
         """``max Q_C(s, a)`` over the safe actions, (batch,); minus infinity where there is none.
 
         The log-sum-exp in place of the maximum where the solution's backup is "soft".
         """
-        rows = self.tables.rows(states)
-        return self._value(self.q_constrained_table[rows], self.safe_table[rows])
+        rows = self.found.check(states)
+        return self._value(*(self.found.look_up(name, rows) for name in ("q_constrained", "safe")))
 
     def predict_proba(self, states: Any, *, constrained: bool = True) -> np.ndarray:
         """The policy, (batch, actions): exactly 0 on what is forbidden or not available.
@@ -173,11 +296,11 @@ class Solution:
         ``constrained=False`` asks for the demonstrator's own policy instead. Where nothing is left
         to do, the row is 0 throughout.
         """
-        return np.asarray(np.exp(self._log_policy(self.tables.rows(states), constrained)))
+        return np.asarray(np.exp(self._log_policy(self.found.check(states), constrained)))
 
     def predict(self, states: Any, *, constrained: bool = True) -> np.ndarray:
         """The best action of each state (greedy), (batch,)."""
-        rows = self.tables.rows(states)
+        rows = self.found.check(states)
         log_pi = self._log_policy(rows, constrained)
         stuck = np.flatnonzero(np.isneginf(log_pi).all(axis=1))
         if stuck.size:
@@ -190,14 +313,37 @@ class Solution:
     def score(self, demonstrations: Demonstrations, *, constrained: bool = True) -> float:
         """The mean log-likelihood per step, in nats; minus infinity with a forbidden step."""
         check_kind(demonstrations, Demonstrations, "demonstrations")
-        rows = self.tables.rows(demonstrations.states)
-        check_range(demonstrations.actions, self.tables.q.shape[1], "actions", "n_actions")
-        log_pi = self._log_policy(np.arange(len(self.tables.q)), constrained)
-        each, weights = log_pi[rows, demonstrations.actions], demonstrations.step_weights
+        rows = self.found.check(demonstrations.states)
+        check_range(demonstrations.actions, self.n_actions, "actions", "n_actions")
+        each = self._log_policy(rows, constrained)[np.arange(len(rows)), demonstrations.actions]
+        weights = demonstrations.step_weights
         # A step of weight 0 says nothing, not even where it is impossible.
         return float(np.average(each[weights > 0], weights=weights[weights > 0]))
 
+    @property
+    def n_actions(self) -> int:
+        """How many actions there are."""
+        found = self.found
+        return int(found.q.shape[1]) if isinstance(found, Tables) else found.n_actions
+
+    @property
+    def constrained(self) -> bool:
+        """Whether the policy has constraints to obey."""
+        found = self.found
+        return found.q_constrained is not None if isinstance(found, Tables) else found.constrained
+
     # -- tables --
+
+    @property
+    def tables(self) -> Tables:
+        """The arrays, where states are those of a table."""
+        if not isinstance(self.found, Tables):
+            raise InvalidInput(
+                f"`Solution.tables` must be those of a table of states; this solution of "
+                f"{self.info.algorithm} is over rows of {self.found.scaling.shape[1]} numbers. Ask "
+                f"its functions: `reward(states)`, `q(states)`, `predict_proba(states)`."
+            )
+        return self.found
 
     @property
     def reward_table(self) -> np.ndarray:
@@ -218,10 +364,7 @@ class Solution:
     def q_constrained_table(self) -> np.ndarray:
         """``Q_C(s, a)`` for every state, (S, A)."""
         if self.tables.q_constrained is None:
-            raise InvalidInput(
-                "`Solution.q_constrained` must come from a task with constraints; this one had "
-                "none. Fit with `task.constrain(...)`."
-            )
+            raise InvalidInput(NEEDS_CONSTRAINTS)
         return self.tables.q_constrained
 
     @property
@@ -303,52 +446,104 @@ class Solution:
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write a folder: arrays as safetensors, the rest as JSON, with checksums, whole or not."""
-        settings = {
-            "kind": "tables",
-            "temperature": self.temperature,
-            "info": plain(dataclasses.asdict(self.info)),
-        }
-        storage.write_folder(folder, "solution", self.tables.arrays(), settings)
+        found = self.found
+        if isinstance(found, Tables):
+            kept, arrays = {"kind": "tables"}, found.arrays()
+        else:
+            parts = [leaves(params, f"params/{name}") for name, params in found.params.items()]
+            arrays = {name: array for part in parts for name, array in part.items()}
+            arrays["scaling"] = found.scaling
+            kept = {
+                "kind": "networks",
+                "network": plain(found.network),
+                **{name: getattr(found, name) for name in KEPT},
+            }
+        about = {"temperature": self.temperature, "info": plain(dataclasses.asdict(self.info))}
+        storage.write_folder(folder, "solution", arrays, kept | about)
 
     @classmethod
-    def load(cls, folder: str | PathLike[str]) -> Solution:
-        """Read what `save` wrote; runs no code from it."""
+    def load(
+        cls,
+        folder: str | PathLike[str],
+        task: Task | None = None,
+        *,
+        network: Network | None = None,
+    ) -> Solution:
+        """Read what `save` wrote; runs no code from it.
+
+        ``task`` and ``network`` give back what is a function and so was not saved: what is
+        available and forbidden where states are rows of numbers, and a network of your own.
+        """
         arrays, settings = storage.read_folder(folder, "solution")
         try:
             known = dict(settings["info"])
             # What JSON cannot hold, infinities and NaN, was written as text.
             known["change"] = tuple(map(float, known["change"]))
             known["residual"] = None if known["residual"] is None else float(known["residual"])
-            return cls(Tables(**arrays), float(settings["temperature"]), Info(**known))
+            info, temperature = Info(**known), float(settings["temperature"])
+            if settings["kind"] == "tables":
+                return cls(Tables(**arrays), temperature, info)
+            scaling = arrays.pop("scaling")
+            params = tree(arrays, "params")
+            made = network or known_network(settings["network"])
+            kept = {name: settings[name] for name in KEPT}
         except (KeyError, TypeError, ValueError) as problem:
             raise DamagedFile(
                 f"The folder {folder} must hold a solution of this version; it lacks or adds "
                 f"something ({problem}). Fit again, or read it with the version that wrote it."
             ) from problem
+        if made is None:
+            raise InvalidInput(
+                f"The folder {folder} holds a solution with a network of its own, "
+                f"{settings['network']}, which is a function and was not saved. Give it: "
+                f"`load(folder, network=...)`."
+            )
+        if task is not None:
+            check_same(assumptions(task), info.task)
+        return cls(Networks(made, params, scaling, **kept, task=task), temperature, info)
+
+    def _look_up(self, name: str, states: Any) -> np.ndarray:
+        return self.found.look_up(name, self.found.check(states))
 
     def _value(self, q: np.ndarray, safe: np.ndarray) -> np.ndarray:
-        return planning.state_value(q, safe, self.temperature, self.info.backup == "soft")
+        soft = self.info.backup == "soft"
+        return np.asarray(planning.state_value(q, safe, self.temperature, soft))
 
     def _log_policy(self, rows: np.ndarray, constrained: bool) -> np.ndarray:
-        tables = self.tables
-        if constrained and tables.q_constrained is not None:
-            q, safe = tables.q_constrained, self.safe_table
-        else:
-            q, safe = tables.q, tables.available
-        return np.asarray(equations.log_boltzmann(q[rows], safe[rows], self.temperature))
+        bound = constrained and self.constrained
+        names = ("q_constrained", "safe") if bound else ("q", "available")
+        found = self.found
+        if isinstance(found, Tables) and len(rows) > len(found.q):
+            # Rather each state once than each row.
+            return np.asarray(self._log_policy(np.arange(len(found.q)), constrained)[rows])
+        q, safe = (found.look_up(name, rows) for name in names)
+        log_pi = equations.log_boltzmann(q, safe, self.temperature)
+        return np.asarray(log_pi)
 
     def __repr__(self) -> str:
-        states, actions = self.tables.q.shape
-        parts = [f"{states} states", f"{actions} actions", f"gauge {self.info.gauge}"]
-        if self.tables.q_constrained is not None:
+        found = self.found
+        if isinstance(found, Tables):
+            parts = [f"{len(found.q)} states"]
+        else:
+            parts = [f"states of {found.scaling.shape[1]} numbers"]
+        parts += [f"{self.n_actions} actions", f"gauge {self.info.gauge}"]
+        if self.constrained:
             parts += ["constrained by " + ", ".join(self.info.task.get("constraints", []))]
         if not self.info.converged:
             parts += ["not converged"]
         return f"Solution({self.info.algorithm}: {', '.join(parts)})"
 
 
-def load(folder: str | PathLike[str]) -> Solution:
+KEPT = ("n_actions", "temperature", "discount", "constrained", "masked")
+"""What is written of networks beside their parameters."""
+
+
+def load(
+    folder: str | PathLike[str], task: Task | None = None, *, network: Network | None = None
+) -> Solution:
     """Read a solution that was saved with `Solution.save`; runs no code from it.
+
+    ``task`` and ``network`` give back what is a function: see `Solution.load`.
 
     >>> import tempfile, numpy as np, inverseq as iq
     >>> task = iq.Task(2, 0.5, transitions=np.ones((1, 2, 1)))
@@ -358,7 +553,27 @@ def load(folder: str | PathLike[str]) -> Solution:
     ...     iq.load(f"{folder}/found").policy_table
     array([[0.25, 0.75]])
     """
-    return Solution.load(folder)
+    return Solution.load(folder, task, network=network)
+
+
+def known_network(settings: Any) -> Network | None:
+    """A network of this library from its settings; None where it is somebody else's."""
+    kinds: dict[str, Any] = {"MLP": MLP, "DeepSets": DeepSets}
+    if not isinstance(settings, Mapping) or settings.get("is") not in kinds:
+        return None
+    fields = {k: tuple(v) if isinstance(v, list) else v for k, v in settings.items() if k != "is"}
+    network: Network = kinds[settings["is"]](**fields)
+    return network
+
+
+def check_same(given: Mapping[str, Any], kept: Mapping[str, Any]) -> None:
+    """Raise unless a task is the one that a solution was found for."""
+    for name, value in given.items():
+        if name in kept and kept[name] != value:
+            raise InvalidInput(
+                f"`task` must be the one that the solution was found for; its {name} is {value!r} "
+                f"and the solution's {kept[name]!r}."
+            )
 
 
 def assumptions(task: Task) -> dict[str, Any]:
@@ -389,4 +604,7 @@ def plain(value: Any) -> Any:
         return str(value)
     if value is None or isinstance(value, str | bool | int | float):
         return value
+    if callable(value) and hasattr(value, "__qualname__"):
+        # Its place in memory says nothing, and is another one every time.
+        return f"{value.__module__}.{value.__qualname__}"
     return repr(value)

@@ -144,8 +144,9 @@ class Task:
     transitions: Transitions | None
     """The model. Give an array (S, A, S) or A sparse matrices (S, S) whose rows sum to 1; one more
     column may hold the probability that the episode ends, or that nobody knows what follows."""
-    available: np.ndarray | None
-    """What the demonstrator could do at all, bool (S, A). Means, sums and maxima run over these."""
+    available: np.ndarray | Callable[[Any], Any] | None
+    """What the demonstrator could do at all, bool (S, A); for rows of numbers a function from a
+    batch of states to bool (batch, A). Means, sums and maxima run over these."""
     terminal: np.ndarray | None
     """Which states end an episode when entered, bool (S,) or the list of their numbers."""
     initial: np.ndarray | None
@@ -206,7 +207,8 @@ class Task:
                 f"`Task.constraints` must be a list of Constraints; got {constraints!r}."
             ) from None
         if n_states is None:
-            given = {"available": available, "terminal": terminal, "initial": initial}
+            known = None if callable(available) else available
+            given = {"available": known, "terminal": terminal, "initial": initial}
             tables = [table_of_states(array, f"Task.{name}") for name, array in given.items()]
             tables += [table_of_states(getattr(c, "cost", None), "cost") for c in constraints]
             n_states = next((len(table) for table in tables if table is not None), None)
@@ -218,7 +220,7 @@ class Task:
                     f"`Task.terminal` must leave a state in which something is decided; all "
                     f"{len(terminal)} are terminal."
                 )
-        if available is not None:
+        if available is not None and not callable(available):
             available = np.array(as_array(available, "Task.available"))
             if available.dtype != bool or available.shape != (n_states, n_actions):
                 raise InvalidInput(
@@ -236,14 +238,19 @@ class Task:
             if again and terminal is not None:
                 # Below, every action was made available there, whatever its row holds.
                 sums[terminal] = 0.0
-            check_row_sums(sums, available, terminal)
-        if available is not None and terminal is not None:
+            check_row_sums(sums, None if callable(available) else available, terminal)
+        if callable(available) and n_states is not None:
+            raise InvalidInput(
+                f"`Task.available` must be a table where there is one of states; this task has "
+                f"{n_states} states and a function. Give `available(np.arange({n_states}))`."
+            )
+        if available is not None and not callable(available) and terminal is not None:
             # Nothing is decided there; a full row keeps means finite.
             available[terminal] = True
         if initial is not None:
             initial = distribution(initial, n_states)
         for array in (available, terminal, initial):
-            if array is not None:
+            if isinstance(array, np.ndarray):
                 array.flags.writeable = False
 
         put("n_actions", n_actions)
@@ -289,31 +296,67 @@ class Task:
         """Which actions are available and keep every constraint, bool (batch, actions).
 
         For rows of numbers, where all available actions violate a constraint, those of least worst
-        violation stay allowed. For tables ``planning.viable`` looks further ahead than this.
+        violation stay allowed (`stranded` says where). For tables ``planning.viable`` looks further
+        ahead than this.
         """
-        states = as_array(states, "states")
-        tabular = states.ndim == 1
-        if tabular and self.n_states is not None:
-            states = as_numbers(states, self.n_states, "states", "Task.n_states")
-        if not states.ndim:
-            raise InvalidInput(f"`states` must be a batch of states; got {states[()]} alone.")
-        can = np.ones((len(states), self.n_actions), bool)
-        if self.available is not None and tabular:
-            can = self.available[states]
-        if not self.constraints:
-            return np.array(can)
-        excess = np.max(
-            [self._excess(constraint, states) for constraint in self.constraints], axis=0
-        )
+        can, excess = self._judged(states)
         safe = can & (excess <= 0)
-        if not tabular:
+        if np.ndim(states) > 1:
             worst = np.where(can, excess, np.inf)
             least = worst <= worst.min(axis=1, keepdims=True)
             safe = np.where(safe.any(axis=1, keepdims=True), safe, can & least)
         return np.asarray(safe)
 
+    def stranded(self, states: Any) -> np.ndarray:
+        """Where every available action violates some constraint, bool (batch,).
+
+        >>> task = Task(2, 0.9, constraints=[Constraint(lambda x: np.repeat(x, 2, axis=1), 0.0)])
+        >>> task.stranded([[-1.0], [1.0]])
+        array([False,  True])
+        """
+        can, excess = self._judged(states)
+        return np.asarray(~(can & (excess <= 0)).any(axis=1))
+
+    def can(self, states: Any) -> np.ndarray:
+        """Which actions are available, whatever is forbidden, bool (batch, actions)."""
+        states = as_array(states, "states")
+        if not states.ndim:
+            raise InvalidInput(f"`states` must be a batch of states; got {states[()]} alone.")
+        tabular = states.ndim == 1
+        if tabular and self.n_states is not None:
+            states = as_numbers(states, self.n_states, "states", "Task.n_states")
+        shape = (len(states), self.n_actions)
+        if self.available is None or (not tabular and not callable(self.available)):
+            return np.ones(shape, bool)
+        if not callable(self.available):
+            return np.array(self.available[states])
+        can = as_array(self.available(states), "Task.available")
+        if can.dtype != bool or can.shape != shape:
+            raise InvalidInput(
+                f"`Task.available` must return booleans of shape (batch, actions) = {shape}; it "
+                f"returned {can.dtype} of shape {can.shape}."
+            )
+        nothing = np.flatnonzero(~can.any(axis=1))
+        if nothing.size:
+            raise InvalidInput(
+                f"`Task.available` must leave an action in every state; row {nothing[0]} of the "
+                f"batch has none."
+            )
+        return can
+
+    def _judged(self, states: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Which actions are available, and the worst excess of each over the constraints."""
+        can, states = self.can(states), as_array(states, "states")
+        excess = [self._excess(constraint, states) for constraint in self.constraints]
+        return can, np.max(excess, axis=0) if excess else np.full(can.shape, -np.inf)
+
     def available_table(self, n_states: int | None = None) -> np.ndarray:
         """Which actions are available in each state of the table, bool (S, A)."""
+        if callable(self.available):
+            raise InvalidInput(
+                "`Task.available` must be a table here; it is a function, which is for states that "
+                "are rows of numbers."
+            )
         if self.available is not None:
             return self.available
         n = self.n_states if self.n_states is not None else n_states
@@ -404,7 +447,9 @@ class Task:
         parts = [] if self.n_states is None else [f"{self.n_states} states"]
         parts += [f"{self.n_actions} actions", f"discount {self.discount:g}"]
         parts += ["transitions known" if self.transitions is not None else "transitions unknown"]
-        if self.available is not None:
+        if callable(self.available):
+            parts += ["availability by the state"]
+        elif self.available is not None:
             parts += [f"{self.available.mean():.0%} of pairs available"]
         if self.terminal is not None:
             parts += [f"{self.terminal.sum()} terminal"]

@@ -26,9 +26,9 @@ from inverseq._checks import as_number, check_choice, check_kind, check_stopping
 from inverseq._progress import track
 from inverseq._random import generator
 from inverseq.demonstrations import Demonstrations
-from inverseq.errors import InvalidInput, MissingExtra
+from inverseq.errors import InvalidInput
 from inverseq.matching import Start, Stationary
-from inverseq.nets import MLP, Params, need_jax
+from inverseq.nets import MLP, Params, need_jax, need_optax
 from inverseq.solution import Info, Solution, plain
 from inverseq.task import Task
 
@@ -124,7 +124,7 @@ class DeepMaxEnt:
         """The settings of the appendix: 3 layers of 3 units, a constant learning rate of 0.001.
 
         >>> DeepMaxEnt.paper().network
-        MLP(hidden=(3, 3, 3), activation='relu')
+        MLP(hidden=(3, 3, 3), activation='relu', bias=True)
         """
         plainly = cls(
             features,
@@ -187,13 +187,7 @@ class DeepMaxEnt:
 @lru_cache(maxsize=16)
 def functions(net: MLP, optimiser: str, clip: float | None) -> Compiled:
     """What is compiled, kept from one fit to the next."""
-    jax = need_jax()
-    try:
-        import optax
-    except ImportError:
-        raise MissingExtra(
-            "Training needs optax. Install it with `pip install 'inverseq[deep]'`."
-        ) from None
+    jax, optax = need_jax(), need_optax()
 
     parts = [optax.clip_by_global_norm(clip)] if clip is not None else []
     parts += [optax.scale_by_adam() if optimiser == "adam" else optax.identity()]

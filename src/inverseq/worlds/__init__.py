@@ -9,11 +9,14 @@ recovers can be held against the truth.
 World('chain', 4 states, 2 actions)
 >>> world.expert()[1].round(3)  # the log-odds of going on are twice the discount
 array([0.858, 0.142])
+
+`gym` is the border to the environments of Gymnasium.
 """
 
+from inverseq.worlds import gym
 from inverseq.worlds.diagnostic import chain, gamble, ring, trap
 from inverseq.worlds.gridworld import gridworld
 from inverseq.worlds.objectworld import objectworld
 from inverseq.worlds.world import World
 
-__all__ = ["World", "chain", "gamble", "gridworld", "objectworld", "ring", "trap"]
+__all__ = ["World", "chain", "gamble", "gridworld", "gym", "objectworld", "ring", "trap"]

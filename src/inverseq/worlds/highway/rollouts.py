@@ -61,7 +61,7 @@ class Rollouts:
     """Decisions in which SUMO or `check` found a collision of anybody, (episodes,)."""
 
     def demonstrations(self) -> Demonstrations:
-        """The steps with what was done in them, one episode for each scenario."""
+        """The steps with what was done in them and what was paid, one episode for a scenario."""
         episodes, decisions = self.actions.shape
         width = self.states.shape[2]
         return Demonstrations(
@@ -69,6 +69,7 @@ class Rollouts:
             self.actions.ravel(),
             self.states[:, 1:].reshape(-1, width),
             episodes=np.repeat(np.arange(episodes), decisions),
+            rewards=self.rewards.ravel(),
         )
 
     def summary(self) -> dict[str, float]:
