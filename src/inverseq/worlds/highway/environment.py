@@ -123,13 +123,14 @@ class Highway(gymnasium.Env[np.ndarray, np.int64]):
             raise InvalidInput(
                 "`Highway.step` must follow `Highway.reset`, which begins a scenario."
             )
-        if as_whole(action) not in range(len(ACTIONS)):
+        chosen = as_whole(action)
+        if chosen not in range(len(ACTIONS)):
             raise InvalidInput(
                 f"`action` must be {KEEP} (keep), {LEFT} (left) or {RIGHT} (right); got {action!r}."
             )
         lane = int(self.positions[1][0])
-        if action != KEEP and self.safe[action]:
-            self.simulation.change_lane(lane + TO_THE_LEFT[action])
+        if chosen != KEEP and self.safe[chosen]:
+            self.simulation.change_lane(lane + TO_THE_LEFT[chosen])
         collisions = sum([self.simulation.step() for _ in range(SUBSTEPS)])
         self.decision += 1
         row = self.look()
