@@ -9,11 +9,6 @@ import numpy as np
 
 from inverseq.worlds import highway
 
-RULES = {
-    "A+": highway.keep_right(),
-    "A": highway.keep_right(margin=False),
-}
-
 
 @dataclass(frozen=True)
 class Careless:
@@ -22,17 +17,6 @@ class Careless:
     def __call__(self, states, safe):
         drawn = [np.random.default_rng(row.view(np.uint32).tolist()).random() for row in states]
         return (3 * np.array(drawn)).astype(int)
-
-
-@dataclass(frozen=True)
-class Lawful:
-    """Drive fast where a rule to keep right allows it."""
-
-    rule: str = "A+"
-
-    def __call__(self, states, safe):
-        allowed = safe & RULES[self.rule].allows(states)
-        return highway.policies.greedy(states, allowed)
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,11 @@ import drivers
 from inverseq.demonstrations import Demonstrations
 from inverseq.errors import InvalidInput, MissingExtra, SimulationFailed
 from inverseq.nets import DeepSets
-from inverseq.task import Task
+from inverseq.task import Constraint, Task
 from inverseq.worlds import highway
 from inverseq.worlds.highway import client, policies, traffic
 from inverseq.worlds.highway.observation import FEATURES, MEMBERS, STATIC, WIDTH
-from inverseq.worlds.highway.policies import Learned
+from inverseq.worlds.highway.policies import Learned, Obeying
 from inverseq.worlds.highway.rollouts import decide
 from inverseq.worlds.highway.rules import KEEP, LEFT, RIGHT
 from inverseq.worlds.highway.traffic import Scenario
@@ -534,6 +534,17 @@ def test_what_was_learned_can_be_drawn():
     )
 
 
+def test_who_obeys_is_shown_what_is_left():
+    forbid_right = Constraint(lambda states: np.array([[0, 0, 1.0]] * len(states)), 0)
+    forbid_all = Constraint(lambda states: np.ones((len(states), 3)), 0)
+    both = np.array([[True, True, True], [True, False, True]])
+    rows = np.repeat(ROW, 2, axis=0)
+    drawn = Obeying(policies.random, (forbid_right,))(rows, both)
+    np.testing.assert_array_equal(drawn, [[0.5, 0.5, 0], [1, 0, 0]])
+    drawn = Obeying(policies.random, (forbid_right, forbid_all))(rows, both)
+    np.testing.assert_allclose(drawn, [[1 / 3, 1 / 3, 1 / 3], [0.5, 0, 0.5]])
+
+
 def test_the_greedy_rule_changes_for_speed():
     slow_ahead, slow_left = (60.0, 0, 12.0), (70.0, 1, 11.0)
     rightmost = np.array([[True, True, False]])
@@ -870,17 +881,17 @@ def test_the_rules_say_the_same_of_real_observations_under_jax(careless):
 
 
 @needs_sumo
-@pytest.mark.parametrize("rule", ["A+", "A"])
-def test_who_obeys_breaches_nothing(rule):
+@pytest.mark.parametrize("margin", [True, False])
+def test_who_obeys_breaches_nothing(margin):
     env, found = highway.Highway(), []
-    policy = drivers.Lawful(rule)
+    policy = Obeying(policies.greedy, (highway.keep_right(margin=margin),))
     for scenario in highway.evaluation_scenarios("T1")[5::65]:
         row, info = env.reset(options={"scenario": scenario})
         recording, cut = [info["positions"]], False
         while not cut:
             row, _, _, cut, info = env.step(policy(row[None], info["safe"][None])[0])
             recording.append(info["positions"])
-        found.append(highway.check(recording, margin=rule == "A+"))
+        found.append(highway.check(recording, margin=margin))
     env.close()
     assert found == [highway.Breaches(0, 0, 0)] * 4
 

@@ -13,6 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
+from inverseq.task import Constraint
 from inverseq.worlds.highway.rules import KEEP, LEFT, RIGHT, neighbours
 from inverseq.worlds.highway.traffic import DESIRED_SPEED
 
@@ -57,6 +58,28 @@ def greedy(states: np.ndarray, safe: np.ndarray) -> np.ndarray:
     pace = np.where(empty, DESIRED_SPEED, np.minimum(near.speeds[:, 0], DESIRED_SPEED))
     pace[:, KEEP] += 0.5
     return np.asarray(np.where(safe, pace, -np.inf).argmax(axis=1))
+
+
+@dataclass(frozen=True)
+class Obeying:
+    """A policy to which all that constraints forbid is shown as not safe: masked, not taught.
+
+    >>> from inverseq.worlds.highway import keep_right, observe
+    >>> empty_road = observe(np.array([0.0]), np.array([1]), np.array([20.0]))[None]
+    >>> Obeying(random, (keep_right(),))(empty_road, np.ones((1, 3), bool))
+    array([[0., 0., 1.]])
+    """
+
+    policy: Policy
+    """Who drives; it must choose among what is safe."""
+    constraints: tuple[Constraint, ...]
+    """What it has to obey; where they leave nothing that is safe, they are not asked."""
+
+    def __call__(self, states: np.ndarray, safe: np.ndarray) -> np.ndarray:
+        """What the policy says."""
+        allowed = np.logical_and.reduce([safe, *(c.allows(states) for c in self.constraints)])
+        left = allowed.any(axis=1, keepdims=True)
+        return self.policy(states, np.where(left, allowed, safe))
 
 
 class Probabilities(Protocol):
