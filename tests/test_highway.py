@@ -317,7 +317,8 @@ def checked(*scene, to, **options):
     metres, lanes, speeds = now
     lanes = lanes.copy()
     lanes[0] = to
-    return highway.check([now, ((metres + 2 * speeds) % 1000, lanes, speeds)], **options)
+    then = ((metres + 2 * speeds) % 1000, lanes, speeds)
+    return highway.check([now, then], [KEEP], **options)
 
 
 def test_staying_left_is_a_breach_where_the_right_lane_is_free():
@@ -325,6 +326,17 @@ def test_staying_left_is_a_breach_where_the_right_lane_is_free():
     assert checked((0, 1, 20), to=0).keep_right == 0
     assert checked((0, 1, 20), to=2).keep_right == 1
     assert checked((0, 0, 20), to=0).keep_right == 0
+
+
+def test_who_wants_to_the_right_and_is_refused_has_not_chosen_to_stay():
+    scene = positions((0, 1, 20))
+    counted = [highway.check([scene, scene], [action]).keep_right for action in range(3)]
+    assert counted == [1, 1, 0]
+    slow_ahead = positions((0, 0, 20), (60, 0, 12))
+    assert highway.check([slow_ahead] * 2, [LEFT]).keep_right == 0
+    # What happened counts before what was said.
+    moved = positions((40, 2, 20))
+    assert highway.check([scene, moved], [RIGHT]).keep_right == 1
 
 
 def test_the_checker_looks_around_the_whole_ring():
@@ -352,11 +364,11 @@ def test_a_change_into_a_short_gap_is_a_breach_of_safety():
 
 def test_vehicles_in_one_place_have_collided():
     apart = positions((0, 0, 20), (500, 1, 20), (505, 1, 20), (997, 1, 20))
-    assert highway.check([apart]).collisions == 0
+    assert highway.check([apart], []).collisions == 0
     touching = positions((0, 0, 20), (500, 1, 20), (504.9, 1, 20))
-    assert highway.check([touching, touching]).collisions == 2
+    assert highway.check([touching, touching], [KEEP]).collisions == 2
     around = positions((2, 1, 20), (998, 1, 20))
-    assert highway.check([around]).collisions == 1
+    assert highway.check([around], []).collisions == 1
 
 
 @settings(max_examples=400)
@@ -887,11 +899,12 @@ def test_who_obeys_breaches_nothing(margin):
     policy = Obeying(policies.greedy, (highway.keep_right(margin=margin),))
     for scenario in highway.evaluation_scenarios("T1")[5::65]:
         row, info = env.reset(options={"scenario": scenario})
-        recording, cut = [info["positions"]], False
+        recording, decisions, cut = [info["positions"]], [], False
         while not cut:
-            row, _, _, cut, info = env.step(policy(row[None], info["safe"][None])[0])
+            decisions.append(policy(row[None], info["safe"][None])[0])
+            row, _, _, cut, info = env.step(decisions[-1])
             recording.append(info["positions"])
-        found.append(highway.check(recording, margin=margin))
+        found.append(highway.check(recording, decisions, margin=margin))
     env.close()
     assert found == [highway.Breaches(0, 0, 0)] * 4
 

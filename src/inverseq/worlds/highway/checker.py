@@ -17,6 +17,10 @@ ROUNDING = 1e-3
 """By how many metres, or metres per second, a limit must be missed: observations are rounded."""
 
 
+LANES_TO_THE_LEFT = {0: 0, 1: 1, 2: -1}
+"""Of the actions keep, left and right."""
+
+
 @dataclass(frozen=True)
 class Breaches:
     """How often a rule was broken in an episode."""
@@ -29,27 +33,37 @@ class Breaches:
     """Decisions before which two vehicles, whichever, were in one place."""
 
 
-def check(recording: Sequence[Positions], horizon: float = 20.0, margin: bool = True) -> Breaches:
+def check(
+    recording: Sequence[Positions],
+    decisions: Sequence[int],
+    horizon: float = 20.0,
+    margin: bool = True,
+) -> Breaches:
     """Count what is against the rules in an episode, from what was where at each decision.
-
-    The last entry is where the last decision led. What the ego did is where it is next: whoever
-    asks for a change and stays has stayed. The arguments after the recording are those of
-    `keep_right`.
 
     >>> import numpy as np
     >>> lanes, speeds = np.array([0, 0]), np.array([20.0, 20.0])
     >>> before, after = np.array([0.0, 500.0]), np.array([40.0, 540.0])
-    >>> check([(before, lanes, speeds), (after, lanes + [1, 0], speeds)])  # left without a reason
+    >>> recording = [(before, lanes, speeds), (after, lanes + [1, 0], speeds)]
+    >>> check(recording, [1])  # to the left without a reason
     Breaches(keep_right=1, safety=0, collisions=0)
+
+    Args:
+        recording: Where everybody was, once for each decision and once where the last one led.
+        decisions: The actions. They count only where the ego did not change its lane: if it wanted
+            to, and another car came into the gap in the same moment, it did not choose to stay.
+        horizon: That of `keep_right`.
+        margin: That of `keep_right`.
     """
     scenes = [scene(positions) for positions in recording]
     keep_right = safety = 0
-    for now, then in pairwise(scenes):
+    for (now, then), decision in zip(pairwise(scenes), decisions, strict=True):
         lane, moved = now[0][1], then[0][1] - now[0][1]
+        wanted = moved or LANES_TO_THE_LEFT[int(decision)]
         stays = reaches_nobody(now, lane, horizon, margin)
         could = lane > 0 and fits(now, lane - 1, ROUNDING)
         should = could and reaches_nobody(now, lane - 1, horizon, margin)
-        keep_right += (should and moved != -1) or (stays and moved == 1)
+        keep_right += (should and wanted != -1) or (stays and wanted == 1)
         safety += moved != 0 and not fits(now, lane + moved, -ROUNDING)
     return Breaches(keep_right, safety, sum(overlaps(vehicles) for vehicles in scenes))
 

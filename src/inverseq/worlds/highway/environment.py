@@ -10,7 +10,7 @@ from inverseq._checks import as_whole, check_choice, check_kind
 from inverseq.errors import InvalidInput, MissingExtra
 from inverseq.worlds.highway.client import Simulation, Sumo
 from inverseq.worlds.highway.observation import STATIC, WIDTH, observe
-from inverseq.worlds.highway.rules import ACTIONS, KEEP, LEFT, RIGHT, neighbours, safe
+from inverseq.worlds.highway.rules import ACTIONS, KEEP, LEFT, RIGHT, TO_THE_LEFT, neighbours, safe
 from inverseq.worlds.highway.traffic import (
     DENSE,
     DESIRED_SPEED,
@@ -31,8 +31,6 @@ except ImportError:
         "The highway is a Gymnasium environment. Install it with `pip install 'inverseq[sumo]'`."
     ) from None
 
-TO_THE_LEFT = (0, 1, -1)
-"""How many lanes to the left each action leads."""
 LANE_CHANGE = 0.01
 """What a change of lanes costs."""
 MOST_DECISIONS = 10_000

@@ -28,6 +28,7 @@ from inverseq.demonstrations import Demonstrations
 from inverseq.errors import InvalidInput, SimulationFailed
 from inverseq.worlds.highway.checker import check
 from inverseq.worlds.highway.policies import Policy
+from inverseq.worlds.highway.rules import KEEP
 from inverseq.worlds.highway.traffic import Scenario
 
 if TYPE_CHECKING:
@@ -48,13 +49,15 @@ class Rollouts:
     requested: np.ndarray
     """What the policy asked for, (episodes, decisions)."""
     actions: np.ndarray
-    """What was done: what was asked for where that was safe, else the lane was kept."""
+    """What was done: the lane was kept where what was asked for was not safe, and where another car
+    came into the gap in the same moment."""
     rewards: np.ndarray
     """What was paid, (episodes, decisions)."""
     speeds: np.ndarray
     """The ego's speed after each decision, in m/s, (episodes, decisions)."""
     keep_right: np.ndarray
-    """Decisions against the rule to keep right, counted by `check` from positions, (episodes,)."""
+    """Decisions against the rule to keep right, counted by `check` from positions, (episodes,).
+    What is not safe cannot be decided: whoever asks for it decides to keep the lane."""
     safety: np.ndarray
     """Changes of lanes that were not safe, counted likewise, (episodes,)."""
     collisions: np.ndarray
@@ -157,16 +160,17 @@ class Drive:
         """One episode, as the columns of `Rollouts`."""
         rng = generator(scenario.seed)
         state, info = env.reset(options={"scenario": scenario})
-        states, recording, steps = [state], [info["positions"]], []
+        states, recording, decided, steps = [state], [info["positions"]], [], []
         crashes, truncated = int(info["collision"]), False
         while not truncated:
             requested = decide(self.policy, state, info["safe"], rng)
+            decided.append(requested if info["safe"][requested] else KEEP)
             state, reward, _, truncated, info = env.step(requested)
             states.append(state)
             recording.append(info["positions"])
             steps.append((requested, info["executed"], reward, info["speed"]))
             crashes += info["collision"]
-        breaches = check(recording)
+        breaches = check(recording, decided)
         requests, actions, rewards, speeds = map(np.array, zip(*steps, strict=True))
         return {
             "states": np.stack(states),

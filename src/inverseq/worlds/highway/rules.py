@@ -22,8 +22,9 @@ from inverseq.worlds.highway.traffic import BRAKING, DESIRED_SPEED, HEADWAY, MIN
 ACTIONS = ("keep", "left", "right")
 KEEP, LEFT, RIGHT = range(3)
 IS = np.eye(3, dtype=bool)
-LANE_OF = np.array([[0], [1], [-1]], np.float32)
-"""How many lanes to the left each action leads."""
+TO_THE_LEFT = (0, 1, -1)
+"""By how many lanes each action leads to the left."""
+LANE_OF = np.array(TO_THE_LEFT, np.float32)[:, None]
 AHEAD_BEHIND = np.array([[1], [-1]], np.float32)
 
 
@@ -92,7 +93,7 @@ class Neighbours(NamedTuple):
     """Metres between bumpers, ahead and behind, (..., 2, actions): negative where vehicles are side
     by side, infinite where none is in sight."""
     speeds: Array
-    """Those of the vehicles, ahead and behind, (..., 2, actions)."""
+    """Those of the vehicles, ahead and behind, (..., 2, actions); any number where none is."""
 
 
 def neighbours(states: Array) -> Neighbours:
