@@ -64,6 +64,30 @@ def test_the_readme_shows_python():
     assert ROOT / "README.md" in PLAIN
 
 
+# -- links --------------------------------------------------------------------------------------
+
+
+def broken(page: Path, text: str) -> list[str]:
+    """The files that a page points at, by a link or by name, and that are not there."""
+    links = re.findall(r"\]\(([^)#:\s]+\.(?:md|png|svg))(?:#[^)]*)?\)", text)
+    named = re.findall(r"`(docs/[\w/.-]+\.md)`", text)
+    places = [page.parent / link for link in links] + [ROOT / name for name in named]
+    return [place.name for place in places if not place.exists()]
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"], ids=lambda page: page.name
+)
+def test_what_a_page_points_at_is_there(page):
+    assert not broken(page, page.read_text(encoding="utf-8"))
+
+
+def test_a_broken_link_is_found():
+    page = DOCS / "guide.md"
+    text = "[x](guide.md#y) [x](nowhere.md) ![x](_static/no.png) `docs/none.md` [y](inverseq.task)"
+    assert broken(page, text) == ["nowhere.md", "no.png", "none.md"]
+
+
 # -- departures ---------------------------------------------------------------------------------
 
 

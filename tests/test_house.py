@@ -29,6 +29,7 @@ ALLOWED = {
     "shapes": [],
     "errors": [],
     "version": [],
+    "_processes": [],
     "_progress": [],
     "_random": ["errors"],
     "_checks": ["errors"],
@@ -55,7 +56,7 @@ ALLOWED = {
     "rewards": ["nets", "_checks", *WORDS],
     "training": [
         *[*NOUNS, "equations", "nets", "planning", "io.storage"],
-        *["_checks", "_progress", "_random", *WORDS],
+        *["_checks", "_processes", "_progress", "_random", *WORDS],
     ],
     "algorithms": ["algorithms.*"],
     "algorithms.*": [

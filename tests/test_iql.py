@@ -309,6 +309,18 @@ def test_a_stream_goes_on_from_a_file(bound, tmp_path):
     same(in_blocks(iql, FEW, task, [40, 90], through), iql.partial_fit(FEW, task))
 
 
+def test_a_stream_says_how_far_the_reward_moved_in_each_block_and_whether_that_was_little():
+    found = in_blocks(IQL(), FEW, TASK, [40, 90])
+    first = IQL().partial_fit(FEW.select(np.arange(len(FEW)) < 40), TASK)
+    assert found.info.iterations == len(found.info.change) == 3
+    assert found.info.change[0] == gap(first.reward_table, 0 * first.reward_table) > 1e-4
+    assert not first.info.converged
+    assert not found.info.converged
+    assert "not converged" in repr(found)
+    calm = IQL(tolerance=found.info.change[-1] * 1.001)
+    assert in_blocks(calm, FEW, TASK, [40, 90]).info.converged
+
+
 def test_going_on_leaves_the_previous_solution_as_it_was():
     iql = IQL()
     first = iql.partial_fit(FEW, TASK)

@@ -11,6 +11,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
 
 import inverseq as iq
 from inverseq import _linear, planning
@@ -83,6 +85,43 @@ def test_a_graph_without_separators_is_solved_by_every_method(method):
     np.testing.assert_allclose(_linear.solve(chain, 0.99, b, method).x, dense, atol=1e-7)
 
 
+@pytest.mark.parametrize("trans", ["N", "T"])
+@pytest.mark.parametrize(
+    ("chain", "kind"),
+    [
+        (grid(24), "Band"),
+        (grid(20, "one way"), "Band"),
+        (grid(65), "SuperLU"),
+        (expander(400), "SuperLU"),
+    ],
+    ids=["map", "one way", "large map", "expander"],
+)
+def test_factors_are_a_band_where_it_is_narrow_and_equal_a_dense_solve(chain, kind, trans):
+    n = chain.shape[0]
+    scattered = np.random.default_rng(2).permutation(n)  # states have their numbers by chance
+    chain = chain[scattered][:, scattered]
+    factors = _linear.factorise(_linear.System(chain, 0.9))
+    assert type(factors).__name__ == kind
+    dense = np.eye(n) - 0.9 * chain.toarray()
+    dense = dense if trans == "N" else dense.T
+    many = np.random.default_rng(3).standard_normal((n, 3))
+    for b in (many[:, 0], many):
+        before = b.copy()
+        np.testing.assert_allclose(factors.solve(b, trans=trans), np.linalg.solve(dense, b))
+        np.testing.assert_array_equal(b, before)
+
+
+@given(st.integers(1, 12), st.floats(0, 0.5), st.integers(0, 2**31))
+def test_factors_of_any_small_graph_equal_a_dense_solve(n, density, seed):
+    """Moves that lead one way only, parts that do not touch, states that lead nowhere."""
+    rng = np.random.default_rng(seed)
+    dense = np.where(rng.random((n, n)) < density, rng.random((n, n)), 0.0)
+    dense /= np.maximum(dense.sum(axis=1, keepdims=True), 1.0)
+    b = rng.standard_normal(n)
+    factors = _linear.factorise(_linear.System(sp.csr_array(dense), 0.95))
+    np.testing.assert_allclose(factors.solve(b), np.linalg.solve(np.eye(n) - 0.95 * dense, b))
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_the_residual_that_is_reported_is_the_true_one(method):
     chain = grid(20, "random")
@@ -142,9 +181,15 @@ def test_the_front_of_an_expander_is_a_large_part_of_it():
     assert _linear.front(expander(5_000)) > 5_000 / 4
 
 
-def test_the_front_of_a_graph_in_parts_is_that_of_the_part_where_it_starts():
-    two = sp.csr_array(sp.block_diag([grid(10), grid(10)]))
-    assert _linear.front(two) == 10
+@pytest.mark.parametrize("parts", [(10, 30, 20), (30, 10), (1, 30, 1)])
+def test_the_front_of_a_graph_in_parts_is_that_of_the_largest(parts):
+    assert _linear.front(sp.csr_array(sp.block_diag([grid(side) for side in parts]))) == 30
+
+
+def test_a_state_apart_does_not_make_a_wide_graph_look_thin():
+    """Factors of such a graph would be dense; the first state may well be one that nobody saw."""
+    apart = sp.csr_array(sp.block_diag([sp.csr_array((1, 1)), expander(5_000)]))
+    assert order(apart, 0.9)[0] == "bicgstab"
 
 
 @pytest.mark.parametrize("discount", [0.5, 0.99, 0.9999])

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from inverseq.gauges import Features, Reference, StateOnly, Uniform, Zero
     from inverseq.solution import Solution, load
     from inverseq.task import Constraint, Task
+    from inverseq.training import fit_seeds
 
 __all__ = [
     "CDQN",
@@ -59,6 +60,7 @@ __all__ = [
     "__version__",
     "errors",
     "evaluate",
+    "fit_seeds",
     "load",
     "nets",
     "planning",
@@ -74,6 +76,7 @@ HOMES = {
     **dict.fromkeys(("Features", "Reference", "StateOnly", "Uniform", "Zero"), "gauges"),
     **dict.fromkeys(("Solution", "load"), "solution"),
     **dict.fromkeys(("Constraint", "Task"), "task"),
+    "fit_seeds": "training",
 }
 MODULES = {"errors", "evaluate", "nets", "planning", "worlds"}
 

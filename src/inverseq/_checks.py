@@ -152,8 +152,10 @@ def check_rows(given: Any, name: str = "policy") -> np.ndarray:
     table = as_array(given, name).astype(float)
     if table.ndim != 2:
         raise InvalidInput(f"`{name}` must have shape (states, actions); it has {table.shape}.")
-    bad = ~(table >= 0).all(axis=1) | ~(np.abs(table.sum(axis=1) - 1) <= ROW_SUM_TOLERANCE)
-    bad &= table.any(axis=1)
+    right = np.abs(table.sum(axis=1) - 1) <= ROW_SUM_TOLERANCE
+    if right.all() and (table >= 0).all():
+        return table
+    bad = ~(right & (table >= 0).all(axis=1)) & table.any(axis=1)
     if bad.any():
         s = int(np.flatnonzero(bad)[0])
         raise InvalidInput(

@@ -7,12 +7,14 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
 from inverseq.errors import InverseqError
+from inverseq.experiments.control import Control
 from inverseq.experiments.demo import Demo
 from inverseq.experiments.objectworld import Objectworld
 from inverseq.version import __version__
@@ -119,27 +121,40 @@ def report(
     print(json_format.dumps({"report": str(path)}) if json else path)
 
 
-def reproduce(
-    experiment: tyro.conf.Positional[Literal["objectworld"]],
-    *,
-    settings: Annotated[Objectworld, tyro.conf.arg(name="")],
-    json: Flag = False,
+def objectworld(
+    *, settings: Annotated[Objectworld, tyro.conf.arg(name="")], json: Flag = False
 ) -> None:
-    """Reproduce an experiment of the paper, with every method given the same care.
+    """The paper's Objectworld section and its appendix: table, figures, and what they leave out.
 
     Prints tables with the paper's numbers beside ours, and writes results and a report. What has
     been computed is kept: interrupted, it goes on where it was.
 
     Args:
-        experiment: Which one.
         settings: What to compute.
         json: Print the results as JSON, and nothing else.
     """
-    from inverseq.experiments.objectworld import run
+    reproduce(settings, json)
 
-    result = run(settings)
+
+def control(*, settings: Annotated[Control, tyro.conf.arg(name="")], json: Flag = False) -> None:
+    """Gymnasium's CartPole and LunarLander: an expert, its imitators, and a rule.
+
+    Prints tables and writes results and a report. What has been computed is kept: interrupted, it
+    goes on where it was.
+
+    Args:
+        settings: What to compute.
+        json: Print the results as JSON, and nothing else.
+    """
+    reproduce(settings, json)
+
+
+def reproduce(settings: Any, json: bool) -> None:
+    """Run the experiment that the settings belong to, and say what came out."""
+    experiment: Any = import_module(type(settings).__module__)
+    result = experiment.run(settings)
     if json:
-        print(json_format.dumps({"rows": result.rows, "report": str(result.report)}, indent=1))
+        print(json_format.dumps(result.plain(), indent=1))
         return
     console = terminal()
     for said in tables(result.document.blocks):
@@ -168,10 +183,11 @@ def as_rich(said: Table) -> RichTable:
     from inverseq.report import Cell, Column
 
     shown = RichTable(title=f"\n{said.caption}", title_style="bold", title_justify="left")
-    for i, column in enumerate(said.columns):
-        assert isinstance(column, Column)
+    columns = [column for column in said.columns if isinstance(column, Column)]
+    numbers = any(column.numeric for column in columns)
+    for i, column in enumerate(columns):
         justify: Literal["left", "right"] = "right" if column.numeric else "left"
-        shown.add_column(column.title, justify=justify, no_wrap=i == 0)
+        shown.add_column(column.title, justify=justify, no_wrap=numbers and i == 0)
     for row in said.rows:
         cells = [
             cell if isinstance(cell, Cell) else Cell("" if cell is None else str(cell))
@@ -181,11 +197,8 @@ def as_rich(said: Table) -> RichTable:
     return shown
 
 
-COMMANDS: dict[str, Callable[..., Any]] = {
-    "demo": demo,
-    "report": report,
-    "reproduce": reproduce,
-}
+EXPERIMENTS: dict[str, Callable[..., Any]] = {"objectworld": objectworld, "control": control}
+COMMANDS: dict[str, Callable[..., Any]] = {"demo": demo, "report": report}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -196,9 +209,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     warnings.showwarning = one_line
     try:
-        app = tyro.extras.SubcommandApp()
+        app, experiments = tyro.extras.SubcommandApp(), tyro.extras.SubcommandApp()
         for name, command in COMMANDS.items():
             app.command(name=name)(command)
+        for name, command in EXPERIMENTS.items():
+            experiments.command(name=name)(command)
+        app.command(experiments, name="reproduce", help="Reproduce an experiment of the paper.")
         app.cli(prog="inverseq", description=ABOUT, args=given)
     except InverseqError as error:
         print(f"inverseq: {error}", file=sys.stderr)

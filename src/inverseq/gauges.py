@@ -169,7 +169,8 @@ class Recovery(NamedTuple):
     by how much the family misses the policy, root mean square over the (weighted) pairs."""
     converged: bool
     unidentified_dimensions: int | None = None
-    """Projected gauges: how many directions of the reward nothing in the policy determines."""
+    """Projected gauges: how many directions of the reward nothing in the policy determines, where
+    it can be counted."""
     change: tuple[float, ...] = ()
     """Sweeps: the largest change of the reward in each."""
 
@@ -218,7 +219,7 @@ def recover(
                 f"`solver` must be 'auto' or 'direct' for {gauge!r}, which is a least-squares "
                 f"problem; got {solver!r}."
             )
-        found = projected(log_pi, task, gauge, backup, weights)
+        found = projected(log_pi, task, gauge, backup, solver, weights)
     if task.terminal is not None:
         shown = planning.worth_nothing(given, available, task.temperature, backup == "soft")
         found = found._replace(q=np.where(task.terminal[:, None], shown, found.q))
@@ -419,7 +420,12 @@ def backward(log_pi: Table, task: Task, gauge: Gauge, backup: Backup) -> Recover
 
 
 def projected(
-    log_pi: Table, task: Task, gauge: Gauge, backup: Backup, weights: np.ndarray | None
+    log_pi: Table,
+    task: Task,
+    gauge: Gauge,
+    backup: Backup,
+    solver: Solver,
+    weights: np.ndarray | None,
 ) -> Recovery:
     r"""Least squares for ``h`` and ``w`` together, then the forward solution of the reward.
 
@@ -447,7 +453,8 @@ def projected(
     size = np.sqrt(np.asarray(scaled.multiply(scaled).sum(axis=0)).ravel())
     used = np.flatnonzero(size > 0)
     scaled = sp.csr_array(scaled[:, used].multiply(1 / size[used]))
-    least = LeastSquares(scaled)
+    thin = solver == "direct" or _linear.thin(task.uniform_chain)
+    least = LeastSquares(scaled, thin)
     dimensions = least.unidentified()
     z = np.zeros(rows.shape[1])
     z[used] = least.solve(root * goal) / size[used]
@@ -460,7 +467,7 @@ def projected(
     states = used < n_states
     shift = np.zeros(len(w))
     shift[used[~states] - n_states] = (
-        LeastSquares(scaled[:, ~states]).solve(-root * raised) / size[used[~states]]
+        LeastSquares(scaled[:, ~states], thin).solve(-root * raised) / size[used[~states]]
     )
     direction = np.concatenate([np.ones(n_states), shift])[used] * size[used]
     constant = least.maps_to_zero(direction)
@@ -474,7 +481,7 @@ def projected(
     if isinstance(gauge, Features) and seen is not None and len(w) <= MOST_FEATURES:
         w, more, dimensions = likeliest(seen, log_pi, task, phi, w, gauge.ridge or 0.0, backup)
         rounds += more
-    if dimensions > constant:
+    if dimensions is not None and dimensions > constant:
         warnings.warn(
             f"The reward in the gauge {gauge!r} is not identified: {dimensions} directions of it "
             f"leave the policy unchanged, and the one returned is any of them. Add an anchor with "
@@ -495,9 +502,8 @@ def projected(
     reward = np.where(available, (phi @ w).reshape(n_states, n_actions), 0.0)
     plan = planning.solve(reward, task.unconstrained(), soft=backup == "soft")
     q = np.where(available, plan.q, -np.inf)
-    return Recovery(
-        reward, q, None, None, "least squares", rounds, residual, plan.converged, dimensions
-    )
+    converged = least.converged and plan.converged
+    return Recovery(reward, q, None, None, "least squares", rounds, residual, converged, dimensions)
 
 
 MOST_FEATURES = 2_000
@@ -505,6 +511,8 @@ MOST_FEATURES = 2_000
 pairs by features."""
 LONGEST = 50
 """Rounds of reweighting at most; a dozen suffice."""
+LONGEST_LSMR = 5_000
+"""Iterations of LSMR at most; a random graph of 20,000 states takes some hundred."""
 
 
 def likeliest(
@@ -534,19 +542,22 @@ def likeliest(
 class LeastSquares:
     """Sparse least squares whose matrix, of columns of length 1, may map directions to zero.
 
-    The normal equations are damped a little, factorised once, and refined on the true residual
-    until the damping no longer shows: what is determined converges at a rate of damping to squared
-    singular value, and what is not stays 0.
+    Where the graph is thin, the normal equations are damped a little, factorised once, and refined
+    on the true residual until the damping no longer shows: what is determined converges at a rate
+    of damping to squared singular value, and what is not stays 0. Where it is wide the factors
+    would be dense, but LSMR converges in some hundred iterations, to the same solution.
     """
 
     damping = 1e-9
     negligible = 4.6e-8
     """The square of a singular value below which nothing is determined."""
 
-    def __init__(self, matrix: Sparse) -> None:
+    def __init__(self, matrix: Sparse, thin: bool) -> None:
         import scipy.sparse as sp
 
-        self.matrix, self.rounds = matrix, 0
+        self.matrix, self.thin, self.rounds, self.converged = matrix, thin, 0, True
+        if not thin:
+            return
         self.transposed = sp.csr_array(matrix.T)
         self.normal = sp.csr_array(self.transposed @ matrix)
 
@@ -554,10 +565,12 @@ class LeastSquares:
         """The factors of the normal matrix with a number added to its diagonal."""
         import scipy.sparse as sp
 
-        return _linear.factorise(self.normal + shift * sp.eye_array(self.normal.shape[0]))
+        return _linear.sparse_factors(self.normal + shift * sp.eye_array(self.normal.shape[0]))
 
     def solve(self, goal: np.ndarray, rounds: int = 60) -> np.ndarray:
         """The least-squares solution."""
+        if not self.thin:
+            return self._iterated(goal)
         z, factor = np.zeros(self.matrix.shape[1]), self.shifted(self.damping)
         for self.rounds in range(1, rounds + 1):
             change = factor.solve(self.transposed @ (goal - self.matrix @ z))
@@ -566,12 +579,31 @@ class LeastSquares:
                 break
         return z
 
-    def unidentified(self) -> int:
+    def _iterated(self, goal: np.ndarray) -> np.ndarray:
+        from scipy.sparse.linalg import lsmr
+
+        z, _, self.rounds, *_ = lsmr(
+            self.matrix, goal, atol=1e-14, btol=1e-14, conlim=0.0, maxiter=LONGEST_LSMR
+        )
+        self.converged = self.rounds < LONGEST_LSMR
+        if not self.converged:
+            warnings.warn(
+                f"`IAVI` stopped least squares after {self.rounds} iterations of LSMR. Use "
+                f"`solver='direct'` if there is memory for factors, or another gauge.",
+                NotConverged,
+                stacklevel=5,
+            )
+        return np.asarray(z)
+
+    def unidentified(self) -> int | None:
         """How many directions the matrix maps to zero, without finding any of them.
 
         Factors that pivot on the diagonal have as many negative pivots as the matrix has negative
-        eigenvalues (Sylvester), which are those that the shift has moved below 0.
+        eigenvalues (Sylvester), which are those that the shift has moved below 0. ``None`` where
+        there are no factors.
         """
+        if not self.thin:
+            return None
         return int((self.shifted(-self.negligible).U.diagonal() < 0).sum())
 
     def maps_to_zero(self, z: np.ndarray) -> bool:

@@ -61,7 +61,7 @@ class Demonstrator:
         self.seen = float(counted.sum())
         # Where only ends were seen nothing was decided, and every reward is as likely.
         self.share = counted / max(self.seen, np.finfo(float).tiny)
-        self.backward: Sparse = self.model.matrix.T.tocsr()
+        self.backward: Sparse = self.model.backward.tocsr()
         self.chosen: np.ndarray | None = None
         self.v: np.ndarray | None = None
         self.factor: Any = None
@@ -98,12 +98,14 @@ class Demonstrator:
         greedy[np.arange(len(greedy)), self.chosen] = 1.0
         return greedy
 
-    def _factorise(self, mu: Table) -> None:
-        import scipy.sparse as sp
+    def _factorise(self, chain: Sparse) -> None:
+        self.factor = _linear.factorise(_linear.System(chain, self.task.discount))
 
-        chain = self.model.under(mu)
-        eye = sp.eye_array(len(mu), format="csr")
-        self.factor = _linear.factorise(sp.csr_array(eye - self.task.discount * chain))
+    def _follow(self) -> None:
+        """Factorise the chain of the greedy policy, whose rows are rows of the model."""
+        assert self.chosen is not None
+        pairs = np.arange(len(self.chosen)) * self.task.n_actions + self.chosen
+        self._factorise(self.model.matrix[pairs])
 
     def _plan(self, reward: Table) -> np.ndarray:
         """``Q*`` of a reward; leaves the factors of the chain that it follows."""
@@ -112,7 +114,7 @@ class Demonstrator:
         if self.soft or self.task.discount == 1:
             plan = planning.solve(r, self.task, soft=self.soft, start=self.v)
             self.v, self.chosen = plan.v, plan.greedy
-            self._factorise(self._follows(plan.policy))
+            self._factorise(self.model.under(self._follows(plan.policy)))
             if not self.soft:
                 return plan.q
             # The factors are there: a step of Newton's takes the values to the last digit.
@@ -125,7 +127,7 @@ class Demonstrator:
         rows = np.arange(len(r))
         if self.chosen is None:
             self.chosen = np.where(self.available, r, -np.inf).argmax(axis=1)
-            self._factorise(self._follows(r))
+            self._follow()
         for _ in range(LONGEST):
             v = self.factor.solve(r[rows, self.chosen])
             q = equations.action_value_target(r, self.task.discount, 0, self.model.expect(v))
@@ -135,7 +137,7 @@ class Demonstrator:
                 break
             greedy = np.where(self.available, q, -np.inf).argmax(axis=1)
             self.chosen = np.where(better, greedy, self.chosen)
-            self._factorise(self._follows(r))
+            self._follow()
         return np.asarray(np.where(self.available, q, -np.inf))
 
 
@@ -161,20 +163,23 @@ def score(
     zero = np.zeros_like(start)
     w = max((zero, start), key=lambda w: objective(w)[0])
     best, here = objective(w)
+    longest = 1.0
     for done in range(1, rounds + 1):
         information = fisher(demonstrator, phi, here.policy)
         slope = np.tensordot(here.gradient, phi, axes=2) - prior * w
         # Without a prior what nothing was seen of would have no equation.
         held = information + np.diag(prior + 1e-12 * max(1.0, information.max(initial=0.0)))
         step = np.linalg.solve(held, slope)
-        for halving in 0.5 ** np.arange(12):
-            value, there = objective(w + halving * step)
+        for tried in longest * 0.5 ** np.arange(12):
+            value, there = objective(w + tried * step)
             if value > best:
                 break
         else:
             return w, done
-        gained, best, here, w = value - best, value, there, w + halving * step
-        if gained <= 1e-12 * max(1.0, abs(best)):
+        gained, best, here, w = value - best, value, there, w + tried * step
+        # Along an edge of the likelihood one step after the other must be short.
+        longest = min(1.0, 2 * tried)
+        if gained <= 1e-9 * max(1.0, abs(best)):
             return w, done
     return w, rounds
 

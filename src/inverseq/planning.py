@@ -216,7 +216,7 @@ class Planner:
         self.factored += 1
         policy = self.bellman.policy(q)
         chain = self.task.continuing.under(policy)
-        return _linear.factorise(_linear.system_of(chain, self.task.discount))
+        return _linear.factorise(_linear.System(chain, self.task.discount))
 
 
 class Bellman:
@@ -388,11 +388,13 @@ def no_way_out(task: Task, state: int) -> str:
 
 def soft_value(q: Table, safe: MaskTable, temperature: float) -> np.ndarray:
     """The log-sum-exp of the values of the safe actions, at a temperature."""
-    top = equations.value(q, safe)
+    # An action after the other: NumPy is slow along an axis as short as that of actions.
+    columns = np.ascontiguousarray(np.where(safe, q, -np.inf).T)
+    top = columns.max(axis=0)
     finite = np.isfinite(top)
-    x = np.where(safe & finite[:, None], q - np.where(finite, top, 0.0)[:, None], -np.inf)
-    mass = np.exp(x / temperature).sum(axis=1)
-    return np.asarray(top + temperature * np.log(np.where(finite, mass, 1.0)))
+    x = columns - np.where(finite, top, 0.0)
+    mass = np.exp(x / temperature, where=finite, out=np.ones_like(x)).sum(axis=0)
+    return np.asarray(top + temperature * np.log(mass))
 
 
 def state_value(q: Table, safe: MaskTable, temperature: float, soft: bool) -> np.ndarray:
@@ -474,8 +476,10 @@ def checked_policy(policy: Any, task: Task, name: str = "policy") -> tuple[np.nd
     lost = np.asarray(~table.any(axis=1))
     if task.terminal is not None:
         lost &= ~task.terminal
-    leads = (table > 0) & (task.continuing.expect(lost.astype(float)) > 0)
-    if leads.any():
+    if (
+        lost.any()
+        and (leads := (table > 0) & (task.continuing.expect(lost.astype(float)) > 0)).any()
+    ):
         s, a = np.argwhere(leads)[0]
         raise InvalidInput(
             f"`{name}` must have an action wherever it leads; action {a} in state {s} may lead to "

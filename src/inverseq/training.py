@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import pickle
 import shutil
 import time
 import warnings
@@ -29,6 +31,7 @@ import numpy as np
 
 from inverseq import planning
 from inverseq._checks import as_array, as_number, as_whole, check_choice, check_kind, check_range
+from inverseq._processes import side_by_side
 from inverseq._progress import Bar
 from inverseq._random import generator
 from inverseq.demonstrations import Demonstrations, check_possible
@@ -708,6 +711,66 @@ def diverged(
         f"{int(report.bad):,}; until {start:,} all was well, and {where}. Use a smaller "
         f"`learning_rate` or `tau`, a smaller discount, or scale the rewards."
     )
+
+
+def fit_seeds(
+    algorithm: Any,
+    demonstrations: Demonstrations,
+    task: Task,
+    seeds: Sequence[int],
+    *,
+    workers: int | None = None,
+    progress: bool | None = None,
+) -> list[Solution]:
+    """One solution for each seed, in processes side by side.
+
+    On a machine of few cores that is the fastest: a run keeps about one core busy, and several runs
+    in one program are no faster than one after another (``docs/benchmarks.md``).
+
+    >>> import inverseq as iq
+    >>> world = iq.worlds.gridworld(3)
+    >>> seen = world.demonstrations(100, 8, seed=0)
+    >>> found = fit_seeds(iq.IQL(tolerance=0.1), seen, world.task, [1, 2], workers=0)
+    >>> [solution.info.seed for solution in found]
+    [1, 2]
+
+    Args:
+        algorithm: What has a method ``fit`` with a seed.
+        demonstrations: What was seen.
+        task: What is assumed. What it holds of functions must be functions of a module, so that
+            other processes find them.
+        seeds: One for each run.
+        workers: How many processes; 0 runs one after another in this one, None takes one for each
+            core.
+        progress: As everywhere: None shows a bar on a terminal.
+    """
+    workers = min(os.cpu_count() or 1, len(seeds)) if workers is None else workers
+    with Bar(f"{type(algorithm).__name__} for {len(seeds)} seeds", len(seeds), progress) as bar:
+        if workers == 0:
+            found = []
+            for seed in seeds:
+                found.append(one_of_seeds(algorithm, demonstrations, task, seed))
+                bar.advance()
+            return found
+        try:
+            pickle.dumps(task)
+        except Exception as error:  # whatever a function of the user's raises
+            raise InvalidInput(
+                f"`task` must hold functions of a module to be sent to other processes ({error}). "
+                f"Define them at the top of a file, or use `workers=0`."
+            ) from error
+        jobs = [(algorithm, demonstrations, task, seed) for seed in seeds]
+        finished = {}
+        for number, solution in side_by_side(one_of_seeds, jobs, workers):
+            finished[number] = solution
+            bar.advance()
+    return [finished[number] for number in range(len(seeds))]
+
+
+def one_of_seeds(algorithm: Any, seen: Demonstrations, task: Task, seed: int) -> Solution:
+    """A run, where its process finds it."""
+    found: Solution = algorithm.fit(seen, task, seed=seed, progress=False)
+    return found
 
 
 class Memory:

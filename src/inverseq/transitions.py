@@ -23,6 +23,8 @@ class Transitions:
         """From a (states * actions, states) matrix whose rows have been checked."""
         self.matrix, self.n_actions = matrix, n_actions
         self.n_states: int = matrix.shape[1]
+        # The same entries by columns, made once: every step of every visit asks for them.
+        self.backward: Any = matrix.T
 
     @classmethod
     def check(cls, given: Any, n_actions: int) -> tuple[Transitions, np.ndarray]:
@@ -87,7 +89,7 @@ class Transitions:
 
     def flow(self, mass: Table) -> np.ndarray:
         """Where the mass of each pair, (S, A), lies one step later, (S,): `expect` transposed."""
-        return np.asarray(self.matrix.T @ mass.ravel())
+        return np.asarray(self.backward @ mass.ravel())
 
     def under(self, policy: Table) -> Sparse:
         """``P_mu(s'|s)``, the (S, S) model of the chain under a policy."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any, Literal
 
@@ -27,7 +27,7 @@ from inverseq._checks import check_choice, check_kind, shaped
 from inverseq.demonstrations import Demonstrations
 from inverseq.errors import InvalidInput
 from inverseq.gauges import Zero
-from inverseq.nets import Params
+from inverseq.nets import MLP, Network, Params
 from inverseq.shapes import Array
 from inverseq.solution import Info, Solution, plain
 from inverseq.task import Task
@@ -131,6 +131,9 @@ class DIQL(Trained):
     True
     """
 
+    network: Network = field(default_factory=lambda: MLP(activation="tanh"))
+    """The architecture of every network. Outputs that are bounded where there are no samples keep
+    values from running away; of rectified units they are not."""
     tau: float = 0.01
     """By which share the target networks follow in an iteration."""
     double: bool = False
@@ -138,8 +141,9 @@ class DIQL(Trained):
     gauge: Literal["learned", "zero"] = "learned"
     """Which of the many rewards: "learned" as in the paper, where each state keeps an offset that
     depends on the path; "zero" needs the classifier alone, and no reward network."""
-    centred: bool = False
-    """Give each state's rewards mean zero: no offset drifts."""
+    centred: bool = True
+    """Give each state's rewards mean zero. The paper does not, and then the offsets of states drift
+    with whatever values are extrapolated to actions that were never taken, and values with them."""
     policy: np.ndarray | Callable[[Any], Any] | None = None
     """The demonstrator's policy, where it is known: a table (S, A), or a function from a batch of
     states to probabilities (batch, A). None learns a classifier."""
@@ -157,12 +161,15 @@ class DIQL(Trained):
 
     @classmethod
     def paper(cls, **changes: Any) -> DIQL:
-        """The appendix: learning rate and tau 1e-4 for all networks, 1e5 iterations.
+        """The appendix: learning rate and tau 1e-4, rectified units, 1e5 iterations, not centred.
 
         >>> DIQL.paper().tau
         0.0001
         """
-        return replace(cls(learning_rate=1e-4, tau=1e-4, iterations=100_000), **changes)
+        plainly = cls(
+            network=MLP(), learning_rate=1e-4, tau=1e-4, iterations=100_000, centred=False
+        )
+        return replace(plainly, **changes)
 
     def fit(
         self,
@@ -206,6 +213,11 @@ class DIQL(Trained):
             zero=self.gauge == "zero",
             given=self.policy is not None,
         )
+        if not rule.names:
+            raise InvalidInput(
+                "`DIQL` must have something to learn; in the zero gauge a given policy says it all "
+                "where nothing is forbidden. Use `IAVI(gauge=Zero()).solve(policy, task)`."
+            )
         watch = Watch(progress, checkpoint, log, tensorboard, collect)
         outcome = training.train(
             rule, problem, self._columns(problem), self.tau, seed, watch, self._solution

@@ -119,6 +119,8 @@ class IAVI:
         """Smooth the rows with a zero among the available actions, and say so."""
         available = task.available_table()
         lacking = ((policy == 0) & available).any(axis=1)
+        if not lacking.any():
+            return policy
         decided = lacking if task.terminal is None else lacking & ~task.terminal
         if decided.any():
             warnings.warn(

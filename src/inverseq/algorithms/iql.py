@@ -231,7 +231,9 @@ class IQL:
         """Go through further demonstrations once, in their order, and go on from ``previous``.
 
         A stream in blocks gives the same result as in one piece. The task must say how many states
-        there are, and with constraints it must know its transitions.
+        there are, and with constraints it must know its transitions. ``info.change`` has one entry
+        for each block, and ``info.converged`` says whether the last one met the tolerance, which of
+        a short block means little.
 
         >>> import inverseq as iq
         >>> world = iq.worlds.objectworld(size=4, n_objects=4, seed=0)
@@ -271,13 +273,16 @@ class IQL:
             fused_loop, steps, steps.blocks(None), log_pi, state, rates, task, safe, counting=True
         )
         self._complete(log_pi, state, task, available)
+        change = () if previous is None else previous.info.change
+        change = (*change, float(np.abs(state.r - before).max()))
         info = Info(
             "IQL",
             settings=plain(self),
             gauge=self._gauge,
             solver="sampled",
-            iterations=1 + (0 if previous is None else previous.info.iterations),
-            change=(float(np.abs(state.r - before).max()),),
+            converged=change[-1] < self.tolerance,
+            iterations=len(change),
+            change=change,
             unvisited_states=int((state.rho.sum(axis=1) == 0).sum()),
             seconds=time.perf_counter() - began,
         )

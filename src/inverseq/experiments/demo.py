@@ -7,11 +7,10 @@ to enter this block of cells", and `CIQL` imitates it under that rule.
 
 from __future__ import annotations
 
-import shlex
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from inverseq import evaluate, worlds
 from inverseq.algorithms import IAVI, IQL
 from inverseq.demonstrations import Demonstrations
 from inverseq.errors import InvalidInput, NotConverged
+from inverseq.experiments import command
 from inverseq.gauges import StateOnly
 from inverseq.report import (
     Cell,
@@ -68,22 +68,6 @@ class Demo:
     """Another seed is another world."""
     out: Path = Path("demo")
     """The folder for the results: the report, the picture and the saved solutions."""
-
-    @property
-    def command(self) -> str:
-        """The command that does it again.
-
-        >>> Demo(size=8).command
-        'inverseq demo --size 8'
-        """
-        given = [(f.name, getattr(self, f.name)) for f in fields(self)]
-        defaults = {f.name: f.default for f in fields(self)}
-        changed = [
-            f"--{name} {shlex.quote(str(value))}"
-            for name, value in given
-            if value != defaults[name]
-        ]
-        return " ".join(["inverseq demo", *changed])
 
 
 @dataclass(frozen=True)
@@ -175,9 +159,10 @@ def run(settings: Demo) -> Result:
     )
     said = document(rows, Maps(maps, shape, MAPS), found, len(seen), settings)
     seconds = time.perf_counter() - began
+    again = command("inverseq demo", settings)
     record = {**asdict(settings), "out": str(settings.out)}
     results = [asdict(row) for row in rows]
-    done = Run("demo", said, results, record, settings.command, settings.seed, seconds)
+    done = Run("demo", said, results, record, again, settings.seed, seconds)
     save_run(settings.out, done)
     report = write_report(settings.out)
     return Result(rows, picture, saved, len(world.reward), len(seen), report)

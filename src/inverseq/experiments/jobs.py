@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from inverseq._processes import side_by_side
 from inverseq._progress import track
 from inverseq.solution import plain
 from inverseq.version import __version__
@@ -25,14 +22,6 @@ Job = Mapping[str, Any]
 """All that a result depends on, as plain data."""
 Work = Callable[[dict[str, Any]], Any]
 """What does a job: a function of a module, so that other processes find it. It gives plain data."""
-
-ONE_THREAD = {
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
-}
-"""One thread for each process: they share the cores among them."""
 
 
 def done(
@@ -59,7 +48,7 @@ def done(
     if left:
         kept.parent.mkdir(parents=True, exist_ok=True)
         with kept.open("a", encoding="utf-8") as file:
-            finished = side_by_side if workers else in_turn
+            finished = at_once if workers else in_turn
             for mark, result in ticking(finished(work, left, workers), len(left), what, progress):
                 known[mark] = plain(result)
                 file.write(json.dumps({"job": mark, "result": known[mark]}) + "\n")
@@ -73,21 +62,10 @@ def in_turn(work: Work, left: Sequence[tuple[str, Job]], workers: int) -> Iterat
         yield mark, work(dict(job))
 
 
-def side_by_side(
-    work: Work, left: Sequence[tuple[str, Job]], workers: int
-) -> Iterator[tuple[str, Any]]:
+def at_once(work: Work, left: Sequence[tuple[str, Job]], workers: int) -> Iterator[tuple[str, Any]]:
     """Several jobs at a time, in processes of their own, as they finish."""
-    # Libraries with threads of their own do not survive a fork.
-    with one_thread(), ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        running: dict[Future[Any], str] = {}
-        try:
-            for mark, job in left:
-                running[pool.submit(work, dict(job))] = mark
-            for future in as_completed(running):
-                yield running[future], future.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    for number, result in side_by_side(work, [(dict(job),) for _, job in left], workers):
+        yield left[number][0], result
 
 
 def ticking(
@@ -97,18 +75,6 @@ def ticking(
     for _ in track(range(n), what, progress):
         yield next(results)
     results.close()  # type: ignore[attr-defined]
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Processes that are started meanwhile use one thread each."""
-    before = {name: os.environ.get(name) for name in ONE_THREAD}
-    os.environ.update({name: os.environ.get(name, value) for name, value in ONE_THREAD.items()})
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
 def fingerprint(work: Work, job: Job) -> str:

@@ -15,16 +15,24 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from inverseq.errors import InvalidInput
+from inverseq.experiments import command
 from inverseq.experiments.jobs import done
 from inverseq.experiments.objectworld import studies
 from inverseq.experiments.objectworld.findings import document
 from inverseq.experiments.objectworld.methods import EXACT, METHODS
-from inverseq.experiments.objectworld.paper import STEPS, TRAJECTORIES
+from inverseq.experiments.objectworld.paper import EPOCHS, LENGTH, STEPS, TRAJECTORIES
 from inverseq.report import Document, Run, save_run, write_report
 from inverseq.solution import plain
 
-STUDIES = ("table", "curve", "online", "overview")
-"""What can be left out; the transfer of rewards comes with the table."""
+STUDIES = ("table", "curve", "online", "overview", "tune")
+"""What can be left out; the transfer of rewards comes with the table, "tune" only where asked."""
+KEYS = (
+    *("experiment", "method", "world", "trajectories", "evd", "evd_squared"),
+    *("reward_correlation", "seconds", "iterations", "converged"),
+)
+"""What ``--json`` says of each result."""
+OTHER_DISCOUNT = 0.99
+"""The discount that results are compared with, since the paper states none."""
 
 
 class Scale(NamedTuple):
@@ -34,12 +42,16 @@ class Scale(NamedTuple):
     """Worlds of the table."""
     steps: int
     """Transitions of its data set."""
-    other_discount: int
-    """Worlds of the table with the other discount."""
+    table_methods: tuple[str, ...]
     curve_worlds: int
     trajectories: tuple[int, ...]
     curve_methods: tuple[str, ...]
-    table_methods: tuple[str, ...]
+    other_worlds: int
+    """Worlds with the other discount."""
+    other_trajectories: tuple[int, ...]
+    """Numbers of trajectories there."""
+    other_methods: tuple[str, ...]
+    """Methods of the curve there."""
     checkpoints: tuple[int, ...]
     """Steps after which online learners are looked at."""
     rates: tuple[tuple[float, float, float], ...]
@@ -61,17 +73,20 @@ RATES = (
     (1e-2, 1e-3, 1e-3),
     (1e-2, 1e-2, 1e-1),
 )
+NOT_CURVED = ("IQL, paper's rates", "DIQL, paper's rates", "MaxEnt, a feature per state")
+"""What few demonstrations are too few for: with constant rates of 0.001 IQL would need millions of
+epochs, and one feature for each state leaves maximum entropy without an optimum. What DIQL's rates
+of 1e-4 lack is iterations, on any data."""
 FULL = Scale(
     worlds=5,
     steps=STEPS,
-    other_discount=2,
+    table_methods=(*EXACT, *METHODS),
     curve_worlds=20,
     trajectories=TRAJECTORIES,
-    curve_methods=(
-        *("IAVI", "IAVI, state gauge", "IAVI, features", "IQL", "BoltzmannMLE", "MaxEnt"),
-        *("Deep MaxEnt, paper's network", "Deep MaxEnt", "behavioural cloning"),
-    ),
-    table_methods=(*EXACT, *METHODS),
+    curve_methods=tuple(name for name in METHODS if name not in NOT_CURVED),
+    other_worlds=5,
+    other_trajectories=(8, 64, 512),
+    other_methods=("IAVI", "BoltzmannMLE", "MaxEnt", "MaxEnt, causal", "Deep MaxEnt"),
     checkpoints=tuple(8 * round(10**e / 8) for e in (3, 3.5, 4, 4.5, 5, 5.5, 6, 6.25, 6.5)),
     rates=RATES,
     numbers=(8, 64, 512, 4096, 32768),
@@ -79,19 +94,21 @@ FULL = Scale(
     tune_worlds=5,
     tune_steps=STEPS,
 )
+SLOW = (
+    *("IAVI, features", "MaxEnt, causal", "MaxEnt, a feature per state"),
+    *("DIQL", "DIQL, paper's rates"),
+)
+"""What a quick run leaves out."""
 QUICK = FULL._replace(
     worlds=1,
     steps=80_000,
-    other_discount=0,
+    table_methods=tuple(
+        name for name in FULL.table_methods if name not in (*SLOW, "Deep MaxEnt, paper's network")
+    ),
     curve_worlds=1,
     trajectories=(8, 64, 512),
     curve_methods=("IAVI", "BoltzmannMLE", "MaxEnt", "Deep MaxEnt", "behavioural cloning"),
-    table_methods=tuple(
-        name
-        for name in (*EXACT, *METHODS)
-        if name
-        not in ("IAVI, features", "MaxEnt, a feature per state", "Deep MaxEnt, paper's network")
-    ),
+    other_worlds=0,
     checkpoints=tuple(8 * round(10**e / 8) for e in (3, 3.5, 4, 4.5, 5)),
     rates=RATES[1:4],
     numbers=(8, 512),
@@ -107,16 +124,18 @@ MAPPED = (
 """Whose values and rewards are drawn."""
 REGAUGED = ("IAVI, exact policy", "IQL", "IQL, paper's rates")
 """Whose rewards are carried in the state gauge, too."""
-OVERVIEWED = ("IAVI", "IQL", "BoltzmannMLE")
+OVERVIEWED = ("IAVI", "IQL", "DIQL", "BoltzmannMLE")
 """Whose values are drawn for several numbers of trajectories."""
 WINDS = (0.0, 0.1, 0.6)
 """Other winds than 0.3, to which rewards are carried."""
-GRIDS = {
-    "MaxEnt": (0.1, 0.03, 0.01, 0.003, 0.001),
-    "Deep MaxEnt": (0.01, 0.003, 0.001, 0.0003),
-    "IQL": (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001),
+DECADES = (0.1, 0.01, 0.001, 0.0001)
+GRIDS: dict[str, tuple[tuple[float, ...], ...]] = {
+    "MaxEnt": tuple((rate,) for rate in (0.1, 0.03, 0.01, 0.003, 0.001)),
+    "Deep MaxEnt": tuple((rate,) for rate in (0.1, 0.03, 0.01, 0.003, 0.001)),
+    "IQL": tuple((reward, values) for reward in DECADES for values in DECADES),
+    "DIQL": tuple((rate,) for rate in (0.01, 0.001, 0.0001, 0.00001)),
 }
-"""The learning rates that the appendix searched, and where in their range the paper's lies."""
+"""The learning rates that the appendix searched: one, or IQL's of the reward and of the values."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +147,7 @@ class Objectworld:
     tune: bool = False
     """Also search the appendix's grids of learning rates."""
     only: tuple[str, ...] = ()
-    """Only these of table, curve, online and overview."""
+    """Only these of table, curve, online, overview and tune."""
     size: int = 32
     """The world is a grid of size x size cells."""
     objects: int = 50
@@ -160,17 +179,41 @@ class Result:
     folder: Path
     seconds: float
 
+    def plain(self) -> dict[str, Any]:
+        """As plain data, for ``--json``."""
+        return {"rows": [told(row) for row in self.rows]}
+
+
+def told(row: dict[str, Any]) -> dict[str, Any]:
+    """A row by the names that every row has; what else tells it from others is in the first two.
+
+    >>> row = dict.fromkeys(KEYS) | {"experiment": "table", "method": "IAVI", "discount": 0.99}
+    >>> told(row)["experiment"]
+    'table, discount 0.99'
+    """
+    experiment, method = row["experiment"], row["method"]
+    if "change" in row:
+        experiment += f", {row['change']}" + f", draw {row['draw']}" * bool(row["draw"])
+    if row["discount"] == OTHER_DISCOUNT:
+        experiment += f", discount {row['discount']:g}"
+    if "rates" in row:
+        method += ", rates " + " ".join(f"{rate:g}" for rate in row["rates"])
+    return {name: row[name] for name in KEYS} | {"experiment": experiment, "method": method}
+
 
 def run(settings: Objectworld, *, progress: bool | None = None) -> Result:
     """Compute what is not there yet, save everything, write the report."""
     began = time.perf_counter()
     scale = QUICK if settings.quick else FULL
+    if settings.discount == OTHER_DISCOUNT:
+        scale = scale._replace(other_worlds=0)
     world: dict[str, Any] = {
         "size": settings.size,
         "objects": settings.objects,
         "discount": settings.discount,
     }
-    wanted = settings.only or STUDIES
+    other = {**world, "discount": OTHER_DISCOUNT}
+    wanted = set(settings.only or STUDIES[:-1]) | ({"tune"} if settings.tune else set())
     workers = (os.cpu_count() or 1) if settings.workers is None else settings.workers
     kept = settings.out / "jobs.jsonl"
     rows: list[dict[str, Any]] = []
@@ -184,7 +227,7 @@ def run(settings: Objectworld, *, progress: bool | None = None) -> Result:
 
     if "table" in wanted:
         here = [{**world, "world": w} for w in worlds(scale.worlds)]
-        here += [{**world, "discount": 0.99, "world": w} for w in worlds(scale.other_discount)]
+        here += [{**other, "world": w} for w in worlds(scale.other_worlds)]
         here = [{**job, "winds": WINDS, "walls": list(range(scale.walls))} for job in here]
         for found in compute(studies.truth, here, "truth", workers):
             rows += found["rows"]
@@ -204,10 +247,14 @@ def run(settings: Objectworld, *, progress: bool | None = None) -> Result:
                 maps["table"][job["method"]] = found["map"]
     if "curve" in wanted:
         jobs = [
-            {**world, "world": w, "trajectories": n, "most": max(scale.trajectories), "method": m}
-            for w in worlds(scale.curve_worlds)
-            for n in scale.trajectories
-            for m in scale.curve_methods
+            {**base, "world": w, "trajectories": n, "most": max(scale.trajectories), "method": m}
+            for base, several, numbers, methods in (
+                (world, scale.curve_worlds, scale.trajectories, scale.curve_methods),
+                (other, scale.other_worlds, scale.other_trajectories, scale.other_methods),
+            )
+            for w in worlds(several)
+            for n in numbers
+            for m in methods
         ]
         for result in compute(studies.curve, jobs, "demonstrations", workers):
             rows += result
@@ -232,21 +279,20 @@ def run(settings: Objectworld, *, progress: bool | None = None) -> Result:
             f"{job['method']}/{job['trajectories']}": value
             for job, value in zip(jobs, values, strict=True)
         }
-    if settings.tune:
+    if "tune" in wanted:
         jobs = [
-            {**world, "world": w, "trajectories": scale.tune_steps // 8, "method": method,
-             "rate": rate, "epochs": 24}
-            for method, grid in GRIDS.items() for rate in grid for w in worlds(scale.tune_worlds)
+            {**world, "world": w, "trajectories": scale.tune_steps // LENGTH, "method": method,
+             "rates": rates, "epochs": EPOCHS}
+            for method, grid in GRIDS.items() for rates in grid for w in worlds(scale.tune_worlds)
         ]  # fmt: skip
         for result in compute(studies.tune, jobs, "rates", workers):
             rows += result
 
     seconds = time.perf_counter() - began
-    flags = "".join(f" --{name}" for name in ("quick", "tune") if getattr(settings, name))
     said = document(rows, maps, (settings.size, settings.size), settings.quick)
     saved = Run(
         "objectworld", said, rows, settings=plain(settings), seconds=seconds, seed=settings.seed,
-        command=f"inverseq reproduce objectworld{flags}",
+        command=command("inverseq reproduce objectworld", settings),
     )  # fmt: skip
     save_run(settings.out, saved)
     return Result(rows, said, write_report(settings.out), settings.out, seconds)

@@ -10,7 +10,15 @@ from typing import Any, Literal
 import numpy as np
 
 from inverseq import evaluate, planning
-from inverseq.algorithms import IAVI, IQL, BehaviouralCloning, BoltzmannMLE, DeepMaxEnt, MaxEnt
+from inverseq.algorithms import (
+    DIQL,
+    IAVI,
+    IQL,
+    BehaviouralCloning,
+    BoltzmannMLE,
+    DeepMaxEnt,
+    MaxEnt,
+)
 from inverseq.demonstrations import Demonstrations
 from inverseq.errors import InverseqWarning
 from inverseq.experiments.objectworld.paper import TOLERANCE
@@ -60,6 +68,17 @@ METHODS = {
     "IQL, paper's rates": Method(
         lambda w, d, seed: IQL.paper(epochs=200).fit(d, w.task, seed=seed),
         True, gauge="path", paper="IQL",
+    ),
+    # As in the paper it is given the true distribution of actions, and sees states one by one.
+    "DIQL": Method(
+        lambda w, d, seed: DIQL(policy=w.expert(), iterations=5_000).fit(d, w.task, seed=seed),
+        True, gauge="path",
+    ),
+    "DIQL, paper's rates": Method(
+        lambda w, d, seed: DIQL.paper(policy=w.expert(), iterations=20_000).fit(
+            d, w.task, seed=seed
+        ),
+        True, gauge="path",
     ),
     "BoltzmannMLE": Method(
         lambda w, d, seed: BoltzmannMLE(w.features, NETWORK).fit(d, w.task, seed=seed),

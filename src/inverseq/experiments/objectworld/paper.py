@@ -37,6 +37,8 @@ LENGTH = 8
 """Steps of a trajectory."""
 TOLERANCE = 1e-4
 """All train until no reward changes by more between iterations."""
+EPOCHS = 24
+"""Passes over the data set while learning rates of IQL are compared."""
 TRAJECTORIES = (8, 16, 32, 64, 128, 256, 512, 1024)
 """The numbers of demonstrations of its second figure, as far as its text names them."""
 CROSSOVER = 256

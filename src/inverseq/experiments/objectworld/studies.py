@@ -8,12 +8,20 @@ from typing import Any
 import numpy as np
 
 from inverseq import evaluate, planning
-from inverseq.algorithms import IQL, Decay, DeepMaxEnt, MaxEnt
+from inverseq.algorithms import DIQL, IQL, Decay, DeepMaxEnt, MaxEnt
 from inverseq.demonstrations import Demonstrations
 from inverseq.errors import InverseqError, InverseqWarning
-from inverseq.experiments.objectworld.methods import EXACT, METHODS, Method, measured, state_reward
+from inverseq.experiments.objectworld.methods import (
+    CAP,
+    EXACT,
+    METHODS,
+    Method,
+    measured,
+    state_reward,
+)
 from inverseq.experiments.objectworld.methods import policy as policy_of
 from inverseq.experiments.objectworld.paper import LENGTH
+from inverseq.nets import MLP
 from inverseq.solution import Solution
 from inverseq.worlds import World, objectworld
 
@@ -86,11 +94,12 @@ def truth(job: dict[str, Any]) -> dict[str, Any]:
     world = make(job)
     rows = [
         row(
-            job, "transfer", reference, change=change, draw=draw,
-            value=evaluate.expected_return(followed, world.reward, other.task),
+            job, "transfer", reference, change=change, draw=draw, evd=best - value, value=value,
         )
         for change, draw, other in others(world, job)
+        for best in [evaluate.transfer_return(world.reward, world.reward, other.task)]
         for reference, followed in references(world, other).items()
+        for value in [evaluate.expected_return(followed, world.reward, other.task)]
     ]  # fmt: skip
     value = planning.evaluate_policy(world.expert(), world.reward, world.task)
     return {"rows": rows, "map": {"value": value.tolist(), "reward": world.reward.tolist()}}
@@ -121,11 +130,14 @@ def transferred(
     elsewhere: list[tuple[str, int, World]],
     trajectories: int | None,
 ) -> list[Row]:
-    """The returns of the greedy policy for a reward in other worlds."""
+    """The returns of the greedy policy for a reward in other worlds, and what it gives away."""
     return [
         row(job, "transfer", name, trajectories=trajectories, change=change, draw=draw,
-            value=evaluate.transfer_return(reward, other.reward, other.task))
+            evd=best - value, value=value)
         for change, draw, other in elsewhere
+        for best, value in [
+            [evaluate.transfer_return(r, other.reward, other.task) for r in (other.reward, reward)]
+        ]
     ]  # fmt: skip
 
 
@@ -192,21 +204,26 @@ def tune(job: dict[str, Any]) -> list[Row]:
     """One method with one learning rate."""
     world = make(job)
     seen = demonstrations(world, job, job["trajectories"])
-    rate = job["rate"]
+    name, rate, rate_q = job["method"], job["rates"][0], job["rates"][-1]
     tuned = {
         "MaxEnt": lambda: MaxEnt(world.features, learning_rate=rate).fit(seen, world.task),
-        "Deep MaxEnt": lambda: DeepMaxEnt.paper(world.features, learning_rate=rate).fit(
-            seen, world.task, seed=job["world"]
-        ),
-        "IQL": lambda: IQL(lr_reward=rate, lr_q=rate, lr_shifted=rate, epochs=job["epochs"]).fit(
-            seen, world.task, seed=job["world"]
-        ),
+        "Deep MaxEnt": lambda: DeepMaxEnt.paper(
+            world.features, learning_rate=rate, max_iterations=CAP
+        ).fit(seen, world.task, seed=job["world"]),
+        "DIQL": lambda: DIQL(
+            policy=world.expert(), iterations=5_000, learning_rate=rate, network=MLP()
+        ).fit(seen, world.task, seed=job["world"]),
+        "IQL": lambda: IQL(
+            lr_reward=rate, lr_q=rate_q, lr_shifted=rate_q, epochs=job["epochs"]
+        ).fit(seen, world.task, seed=job["world"]),
     }
-    name = job["method"]
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), np.errstate(over="ignore", invalid="ignore"):
         warnings.simplefilter("ignore", InverseqWarning)
-        found = tuned[name]()
+        try:
+            results = list(measured(name, tuned[name](), world))
+        except InverseqError:
+            results = [(name, {"converged": False})]  # it diverged
     return [
-        row(job, "tune", title, trajectories=job["trajectories"], rate=rate, **values)
-        for title, values in measured(name, found, world)
+        row(job, "tune", title, trajectories=job["trajectories"], rates=job["rates"], **values)
+        for title, values in results
     ]
