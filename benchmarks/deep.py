@@ -49,14 +49,14 @@ def run() -> list[Row]:
             Row(f"{title}: engine / PyTorch, tuned", pace["engine"] / pace["torch"], "x",
                 at_least=4.0 if kind == "mlp" else None),
         ]  # fmt: skip
-        rows += [machine_share(kind, engine, pace["engine"])]
+        rows += [machine_share(kind, engine, pace["engine"]), disagreement(kind)]
     return rows + seeds()
 
 
 class Engine:
     """The compiled loop of DCIQL on the data of the reference."""
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, dtype: Any = np.float32) -> None:
         import jax
 
         data, self.kind = synthetic(kind), kind
@@ -68,24 +68,25 @@ class Engine:
         self.network = network.packed(data.states, BATCH) if kind == "sets" else network
         n_actions = KINDS[kind].layers[-1][1]
         self.program = training.program(self.rule, self.network, "adam", TAU, BATCH, n_actions)
-        self.columns = {
-            "states": jax.numpy.asarray(data.states), "actions": data.actions.astype(np.int32),
-            "next_states": jax.numpy.asarray(data.next_states),
-            "terminated": data.terminated.astype(np.float32), "safe_next": data.safe_next,
+        columns = {
+            "states": data.states.astype(dtype), "actions": data.actions.astype(np.int32),
+            "next_states": data.next_states.astype(dtype),
+            "terminated": data.terminated.astype(dtype), "safe_next": data.safe_next,
         }  # fmt: skip
-        self.columns = {name: jax.numpy.asarray(column) for name, column in self.columns.items()}
+        self.columns = {name: jax.numpy.asarray(column) for name, column in columns.items()}
         self.key, self.n = jax.random.key(0), np.int32(len(data.actions))
-        self.rates = jax.numpy.full(len(self.rule.names), RATE)
+        self.rates = jax.numpy.full(len(self.rule.names), RATE, dtype)
         self.inputs = data.states.shape[1]
         self.state = self.program.begin(self.key, self.inputs)
 
-    def run(self, iterations: int) -> None:
+    def run(self, iterations: int) -> training.State:
         """So many iterations, from the first state."""
-        done = self.program.run(
+        state, _ = self.program.run(
             self.state, self.columns, None, self.key, self.rates, self.n,
             np.int32(0), np.int32(iterations),
         )  # fmt: skip
-        ready(done)
+        ready(state)
+        return state
 
     def run_all(self, iterations: int) -> None:
         """The same for several seeds in one program."""
@@ -113,6 +114,38 @@ def ready(found: Any) -> None:
 
     wait: Any = jax.block_until_ready
     wait(found)
+
+
+def disagreement(kind: str, iterations: int = 20) -> Row:
+    """By how much the two loops differ after some iterations on the same minibatches, 64 bits."""
+    import jax
+
+    with jax.enable_x64(True):
+        engine, data = Engine(kind, np.float64), synthetic(kind)
+        names, layers = engine.rule.names, len(KINDS[kind].layers)
+
+        def by_name(state: training.State) -> dict[str, list[tuple[np.ndarray, np.ndarray]]]:
+            leaves = [np.asarray(x) for x in jax.tree.leaves(state.params)]
+            pairs = [(leaves[2 * i], leaves[2 * i + 1]) for i in range(layers)]
+            return {n: [(w[k], b[k]) for w, b in pairs] for k, n in enumerate(names)}
+
+        loop = Reference(kind, data, start=by_name(engine.state), dtype="float64")
+        drawn = [
+            jax.random.randint(
+                jax.random.fold_in(engine.key, i), (BATCH,), 0, engine.n, dtype=np.int32
+            )
+            for i in range(iterations)
+        ]
+        loop.run(iterations, np.asarray(drawn))
+        ours, theirs = by_name(engine.run(iterations)), loop.parameters()
+    apart = max(
+        float(np.abs(np.asarray(x) - np.asarray(y)).max())
+        for name in names
+        for mine, other in zip(ours[name], theirs[name], strict=True)
+        for x, y in zip(mine, other, strict=True)
+    )
+    title = "MLP" if kind == "mlp" else kind
+    return Row(f"{title}: apart after {iterations} iterations", apart, "", at_most=1e-8)
 
 
 def machine_share(kind: str, engine: Engine, pace: float) -> Row:

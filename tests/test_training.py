@@ -392,7 +392,7 @@ def test_a_run_that_is_killed_at_any_moment_ends_as_if_it_never_was(tmp_path):
             time.sleep(0.002)
         time.sleep(float(rng.uniform(0, 0.2)))
         run.send_signal(signal.SIGKILL)
-        run.wait()
+        run.communicate()
         moments.append(newest(folder))
     assert moments == sorted(moments)
     assert moments[0] > 0

@@ -78,8 +78,7 @@ class MLP:
         return affine(params[-1], x)
 
     def _bend(self, x: Array) -> Array:
-        space = x.__array_namespace__()
-        return space.maximum(x, 0) if self.activation == "relu" else space.tanh(x)
+        return relu(x) if self.activation == "relu" else x.__array_namespace__().tanh(x)
 
 
 @dataclass(frozen=True)
@@ -273,8 +272,8 @@ def affine(layer: Sequence[Array], x: Array) -> Array:
 
 
 def relu(x: Array) -> Array:
-    """What is positive."""
-    return x.__array_namespace__().maximum(x, 0)
+    """What is positive; its slope at 0 is 0."""
+    return np.maximum(x, 0) if isinstance(x, np.ndarray) else need_jax().nn.relu(x)
 
 
 def check_layers(given: Any, name: str) -> None:
