@@ -7,10 +7,10 @@ SUPPORTED := import sys; (3, 11) <= sys.version_info < (3, 14) or sys.exit( \
 	+ ". Name another one: make PYTHON=python3.11")
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test quick check docs bench clean
+.PHONY: help venv demo test quick check docs bench reproduce clean
 
 help: ## print this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1	\2/p' $(MAKEFILE_LIST) | expand -t 8
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1	\2/p' $(MAKEFILE_LIST) | expand -t 12
 
 venv: .venv/ready ## make .venv with the package and all that develops it
 
@@ -37,8 +37,12 @@ check: venv ## formatting, lint, types, and the documentation
 docs: venv ## build the documentation, running the code of its pages
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 
-bench: venv ## time the algorithms side by side
+bench: venv ## time the algorithms side by side, one of them against PyTorch
+	$(BIN)/python -m pip install -q -c constraints.txt --group bench
 	$(BIN)/python -m benchmarks
+
+reproduce: venv ## the paper's Objectworld experiments, with a report
+	$(BIN)/inverseq reproduce objectworld
 
 clean: ## remove what was built, except .venv
 	rm -rf build dist docs/_build docs/api .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage

@@ -125,6 +125,17 @@ def test_the_seed_is_that_of_the_network():
     assert iq.BoltzmannMLE(world.features).fit(seen, world.task, seed=3).info.seed is None
 
 
+def test_it_says_which_family_its_reward_is_of():
+    world = iq.worlds.objectworld(size=4, n_objects=4, seed=0)
+    seen = world.demonstrations(20, 8, seed=0)
+    shape = "Features(phi of shape (16, 4)) by a linear function"
+    free, bound = (
+        iq.BoltzmannMLE(world.features, deviation=deviation).fit(seen, world.task).info.gauge
+        for deviation in (10.0, None)
+    )
+    assert (free, bound) == (f"{shape}, states may deviate", shape)
+
+
 def test_a_rule_is_kept_and_planned_for():
     world = iq.worlds.objectworld(size=5, n_objects=5, seed=0)
     seen = world.demonstrations(100, 8, seed=0)

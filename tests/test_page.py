@@ -399,6 +399,8 @@ def test_without_a_grid_few_states_are_a_table_and_many_are_strips(solutions):
         ({"unidentified_dimensions": 3}, "is not identified: nothing in the data determines 3"),
         ({"converged": False, "iterations": 1234}, "Not converged: after 1,234 iterations"),
         ({"gauge": "that of its path"}, "its gauge: that of its path"),
+        ({"gauge": "Features(phi of shape (9, 2))"}, "it is linear in features"),
+        ({"gauge": "Features(phi of shape (9, 2)) by MLP()"}, "likeliest one of a family"),
     ],
 )
 def test_the_page_of_a_solution_says_how_far_to_trust_it(solutions, changes, said):

@@ -171,4 +171,6 @@ class BoltzmannMLE:
     def _gauge(self) -> str:
         if self.features is None:
             return repr(StateOnly())
-        return f"{Features(self.features)!r} by {self.network or 'a linear function'}"
+        how = f"by {self.network or 'a linear function'}"
+        free = "" if self.deviation is None else ", states may deviate"
+        return f"{Features(self.features)!r} {how}{free}"

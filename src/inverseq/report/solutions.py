@@ -29,6 +29,7 @@ GAUGES = {
     "Reference": "it is anchored where a reference policy earns a known reward",
     "StateOnly": "it depends on the state alone, and its mean is zero",
     "Features": "it is linear in features",
+    "by": "it is the likeliest one of a family, under a prior",
 }
 
 
@@ -96,7 +97,7 @@ def verdict(solution: Solution) -> list[Text]:
                 warning=True,
             )
         )
-    kind = info.gauge.partition("(")[0]
+    kind = "by" if " by " in info.gauge else info.gauge.partition("(")[0]
     if kind in GAUGES:
         words = f"Many rewards explain the same choices. This one is in the gauge {info.gauge}: "
         words += GAUGES[kind] + "."

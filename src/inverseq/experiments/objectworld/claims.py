@@ -106,7 +106,7 @@ def of_curve(squared: Measured) -> Iterator[Claim]:
     worse = {name: lower(squared, name, "MaxEnt") for name in ("IAVI", DEEP[0])}
     yield Claim(
         "MaxEnt is the worst of all approaches",
-        "; ".join(f"it is worse than {name} at {listed(worse[name])}" for name in worse),
+        "it is worse " + "; ".join(f"than {name} {listed(worse[name], numbers)}" for name in worse),
         yes(*(n in worse[name] for name in worse for n in numbers)),
     )
     few = [n for n in numbers if n <= paper.CROSSOVER]
@@ -114,21 +114,29 @@ def of_curve(squared: Measured) -> Iterator[Claim]:
     yield Claim(
         f"Deep MaxEnt generalises very well from 8 to {paper.CROSSOVER} trajectories, better than "
         f"IAVI and IQL",
-        "below IAVI: " + "; ".join(f"{name} at {listed(better[name])}" for name in deep),
+        "below IAVI: " + "; ".join(f"{name} {listed(better[name], numbers)}" for name in deep),
         yes(*(n in better[DEEP[0]] for n in few)),
     )
     many = [n for n in numbers if n > paper.CROSSOVER]
-    beaten = {n: [name for name in ("MaxEnt", *deep) if n in lower(squared, "IAVI", name)]
-              for n in numbers}  # fmt: skip
+    ours = [name for name in ("IAVI", "DIQL") if name in squared]
+    below = {
+        (one, other): lower(squared, one, other) for one in ours for other in ("MaxEnt", *deep)
+    }
     if many:
         yield Claim(
-            f"Beyond {paper.CROSSOVER} trajectories IAVI and IQL are better than both MaxEnt "
+            f"Beyond {paper.CROSSOVER} trajectories IAVI, IQL and DIQL are better than both MaxEnt "
             f"methods",
-            "IAVI is below " + "; ".join(
-                f"{name} at {listed([n for n in numbers if name in beaten[n]])}"
-                for name in ("MaxEnt", *deep)
+            ". ".join(
+                f"{one} is below "
+                + "; ".join(
+                    f"{other} {listed(below[one, other], numbers)}" for other in ("MaxEnt", *deep)
+                )
+                for one in ours
             ),
-            yes(*({"MaxEnt", DEEP[0]} <= set(beaten[n]) for n in many)),
+            yes(*(
+                all(n in below[one, other] for other in ("MaxEnt", DEEP[0]))
+                for n in many for one in ours
+            )),
         )  # fmt: skip
     if paper.UNSTABLE in numbers[1:] and squared["IAVI"][paper.UNSTABLE].size > 1:
         before = numbers[numbers.index(paper.UNSTABLE) - 1]
@@ -156,9 +164,12 @@ def measured(rows: Iterable[Row], experiment: str, name: str = "evd_squared") ->
     for row in main:
         of_method = found.setdefault(row["method"], {})
         of_method.setdefault(row["trajectories"], {})[row["world"]] = row[name]
+    grid = max((sum(map(len, numbers.values())) for numbers in found.values()), default=0)
     return {
         method: {n: np.array([each[w] for w in sorted(each)]) for n, each in numbers.items()}
         for method, numbers in found.items()
+        # What was measured in some places only cannot be paired.
+        if sum(map(len, numbers.values())) == grid
     }
 
 
@@ -194,6 +205,7 @@ class Compared(NamedTuple):
 
 def aim(squared: Measured) -> tuple[str, list[Compared]] | None:
     """The method of ours that comes nearest to being the best everywhere, and how near."""
+    squared = {name: each for name, each in squared.items() if not base(name).given}
     mine = [name for name in squared if name in METHODS and base(name).ours]
     if len(squared) < 2 or not mine:
         return None
@@ -266,13 +278,25 @@ def yes(*holds: bool) -> str:
     return "yes" if all(holds) else "partly" if any(holds) else "no"
 
 
-def listed(numbers: Sequence[int]) -> str:
-    """Numbers as a phrase.
+def listed(chosen: Sequence[int], among: Sequence[int]) -> str:
+    """Some of several numbers as a phrase.
 
-    >>> listed([8, 16, 1024]), listed([])
-    ('8, 16, 1,024', 'no number')
+    >>> listed([8, 16, 32, 128], [8, 16, 32, 64, 128]), listed([], [8, 16]), listed([8], [8])
+    ('at 8 to 32 and 128', 'nowhere', 'everywhere')
     """
-    return ", ".join(f"{n:,}" for n in numbers) or "no number"
+    if not chosen or len(chosen) == len(among):
+        return "everywhere" if chosen else "nowhere"
+    stretches: list[list[int]] = []
+    for place, n in enumerate(among):
+        if n in chosen:
+            if not place or among[place - 1] not in chosen:
+                stretches.append([])
+            stretches[-1].append(n)
+    words = [
+        f"{stretch[0]:,} to {stretch[-1]:,}" if len(stretch) > 2 else
+        " and ".join(f"{n:,}" for n in stretch) for stretch in stretches
+    ]  # fmt: skip
+    return "at " + " and ".join(words)
 
 
 def signed(value: float, digits: int = 3) -> str:

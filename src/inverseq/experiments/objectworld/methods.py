@@ -47,6 +47,9 @@ class Method:
     """Whether its reward is one of the state, or must first be brought to the state gauge."""
     own: bool = False
     """Whether it assumes a demonstrator of another kind, whose policy is measured as well."""
+    given: bool = False
+    """Whether it is told the expert's policy, so that it does not compete with those that see steps
+    alone."""
     paper: str = ""
     """Which column of the paper's table it corresponds to."""
 
@@ -72,13 +75,13 @@ METHODS = {
     # As in the paper it is given the true distribution of actions, and sees states one by one.
     "DIQL": Method(
         lambda w, d, seed: DIQL(policy=w.expert(), iterations=5_000).fit(d, w.task, seed=seed),
-        True, gauge="path",
+        True, gauge="path", given=True,
     ),
     "DIQL, paper's rates": Method(
         lambda w, d, seed: DIQL.paper(policy=w.expert(), iterations=20_000).fit(
             d, w.task, seed=seed
         ),
-        True, gauge="path",
+        True, gauge="path", given=True,
     ),
     "BoltzmannMLE": Method(
         lambda w, d, seed: BoltzmannMLE(w.features, NETWORK).fit(d, w.task, seed=seed),
@@ -111,11 +114,11 @@ METHODS = {
 
 EXACT = {
     "IAVI, exact policy": Method(
-        lambda w, d, seed: IAVI().solve(w.expert(), w.task), True, gauge="path"
+        lambda w, d, seed: IAVI().solve(w.expert(), w.task), True, gauge="path", given=True
     ),
     "IAVI, exact policy, sweeps": Method(
         lambda w, d, seed: IAVI(solver="sweeps", tolerance=TOLERANCE).solve(w.expert(), w.task),
-        True, gauge="path", paper="IAVI",
+        True, gauge="path", given=True, paper="IAVI",
     ),
 }  # fmt: skip
 """Those that are given the expert's policy itself."""
