@@ -37,7 +37,8 @@ check: venv ## formatting, lint, types, and the documentation
 docs: venv ## build the documentation, running the code of its pages
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 
-bench: venv ## time the algorithms side by side
+bench: venv ## time the algorithms side by side, one of them against PyTorch
+	$(BIN)/python -m pip install -q -c constraints.txt --group bench
 	$(BIN)/python -m benchmarks
 
 reproduce: venv ## the paper's Objectworld experiments, with a report

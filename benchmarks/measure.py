@@ -88,6 +88,7 @@ def copy_bandwidth(megabytes: int = 256, repeats: int = 5) -> float:
 def machine() -> Mapping[str, str]:
     """What the figures were measured on."""
     packages = {"NumPy": "numpy", "SciPy": "scipy", "Numba": "numba", "PyAMG": "pyamg"}
+    packages |= {"SUMO": "libsumo"}
     return {
         "processor": processor(),
         "cores": str(os.cpu_count()),

@@ -70,6 +70,10 @@ ALLOWED = {
         *[*MODEL, "demonstrations", "io.spaces", "worlds.gym_wrappers", "_random", *WORDS],
     ],
     "worlds.gym_wrappers": ["io.spaces", "errors"],
+    "worlds.highway.*": [
+        *["task", "demonstrations", "worlds.highway.*", "io.storage"],
+        *["_checks", "_progress", "_random", *WORDS],
+    ],
     "worlds.*": [*MODEL, "demonstrations", "planning", "worlds.*", "_random", *WORDS],
     "report": ["report.*"],
     "report.*": ["solution", "evaluate", "worlds", "worlds.*", "report.*", "io.storage", *WORDS],
@@ -80,7 +84,13 @@ ALLOWED = {
 }
 
 # What may be imported at the top of a module beside NumPy and the standard library.
-AT_TOP = {"_kernels": {"numba"}, "cli": {"tyro"}, "worlds.gym_wrappers": {"gymnasium"}}
+AT_TOP = {
+    "_kernels": {"numba"},
+    "cli": {"tyro"},
+    "worlds.gym_wrappers": {"gymnasium"},
+    "worlds.highway": {"gymnasium"},  # registers the environment, where there is a Gymnasium
+    "worlds.highway.environment": {"gymnasium"},  # derives from it, and is imported on first use
+}
 # `shapes` takes SciPy's class only in the branch that a test run enters.
 IN_BRANCHES = {"shapes": {"jaxtyping", "scipy"}}
 

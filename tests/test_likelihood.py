@@ -50,6 +50,23 @@ def test_values_move_as_their_sensitivity_says(world, soft):
     np.testing.assert_allclose(measured, expected, rtol=0, atol=1e-6 * scale)
 
 
+@pytest.mark.parametrize("soft", [False, True])
+def test_where_factors_would_be_dense_iterations_do_the_same(soft, monkeypatch):
+    world = iq.worlds.objectworld(8, n_objects=6, seed=0)
+    visits = np.random.default_rng(0).integers(0, 9, (64, 5)).astype(float)
+    phi = np.repeat(world.features[:, None], 5, axis=1)
+    found = []
+    for front in (1_500, 0):
+        monkeypatch.setattr("inverseq._linear.DIRECT_FRONT", front)
+        who = Demonstrator(visits, world.task, soft)
+        for reward in (0.3 * phi[:, :, 0], np.repeat(world.reward[:, None], 5, axis=1)):
+            here = who.at(reward)
+        found.append([here.value, here.gradient, here.q, who.sensitivity(phi, here.policy)])
+        assert type(who.factor).__name__ == ("Band" if front else "Iterated")
+    for factors, iterations in zip(*found, strict=True):
+        np.testing.assert_allclose(iterations, factors, rtol=0, atol=1e-9)
+
+
 @given(worlds(), st.booleans())
 @settings(max_examples=40)
 def test_it_plans_as_planning_does_whatever_came_before(world, soft):

@@ -96,18 +96,18 @@ def test_a_graph_without_separators_is_solved_by_every_method(method):
     ],
     ids=["map", "one way", "large map", "expander"],
 )
-def test_factors_are_a_band_where_it_is_narrow_and_equal_a_dense_solve(chain, kind, trans):
+def test_factors_are_a_band_where_it_is_narrow_and_solve_the_system(chain, kind, trans):
     n = chain.shape[0]
     scattered = np.random.default_rng(2).permutation(n)  # states have their numbers by chance
     chain = chain[scattered][:, scattered]
     factors = _linear.factorise(_linear.System(chain, 0.9))
     assert type(factors).__name__ == kind
-    dense = np.eye(n) - 0.9 * chain.toarray()
-    dense = dense if trans == "N" else dense.T
+    chain = chain if trans == "N" else chain.T
     many = np.random.default_rng(3).standard_normal((n, 3))
     for b in (many[:, 0], many):
         before = b.copy()
-        np.testing.assert_allclose(factors.solve(b, trans=trans), np.linalg.solve(dense, b))
+        x = factors.solve(b, trans=trans)
+        np.testing.assert_allclose(x - 0.9 * (chain @ x), b, rtol=0, atol=1e-12)
         np.testing.assert_array_equal(b, before)
 
 

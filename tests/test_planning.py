@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from inverseq import planning, worlds
 from inverseq.errors import InvalidInput, NotConverged
@@ -248,6 +249,33 @@ def test_a_warm_start_leads_to_the_same_plan(seed, soft):
         warm = planning.solve(world.reward, world.task, soft=soft, start=start)
         assert np.allclose(warm.v, cold.v, rtol=0, atol=1e-8)
     assert planning.solve(world.reward, world.task, soft=soft, start=cold.v).iterations <= 2
+
+
+@pytest.mark.parametrize("soft", [False, True])
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("discount", [0.5, 0.9, 0.99])
+def test_where_factors_would_be_dense_iterations_are_as_good(discount, size, soft):
+    """A graph so wide that the value of a policy is iterated, and known to a tolerance only."""
+    n, rng = 2_000, np.random.default_rng(0)
+    rows = np.repeat(np.arange(n), 3)
+    blocks = [
+        sp.csr_array((np.full(3 * n, 1 / 3), (rows, rng.integers(n, size=3 * n))), shape=(n, n))
+        for _ in range(3)
+    ]
+    task = Task(3, discount, transitions=blocks, temperature=size)
+    plan = planning.solve(size * rng.normal(size=n), task, soft=soft, max_iterations=60)
+    assert plan.converged
+
+
+@pytest.mark.parametrize("soft", [False, True])
+def test_close_to_a_discount_of_1_a_small_residual_is_not_enough(soft):
+    """Values that are too high by as much everywhere miss the equation by next to nothing."""
+    world = worlds.objectworld(6, n_objects=5, seed=0, discount=0.9999)
+    right = planning.solve(world.reward, world.task, soft=soft)
+    start = right.v + 1e-4
+    again = planning.solve(world.reward, world.task, soft=soft, start=start)
+    assert again.converged
+    assert np.abs(again.v - right.v).max() < 1e-6
 
 
 def test_stopping_early_is_said_with_its_knob_and_is_no_error():

@@ -119,7 +119,8 @@ def distribution(given: Any, n_states: int | None) -> np.ndarray:
     if not (weights >= 0).all() or abs(weights.sum() - 1) > ROW_SUM_TOLERANCE:
         raise InvalidInput(
             f"`Task.initial` must hold probabilities that sum to 1; the sum is "
-            f"{weights.sum():.10g} and the smallest is {weights.min():.6g}."
+            f"{weights.sum():.10g} and the smallest is {weights.min():.6g}. "
+            f"{normalise(weights.sum())}."
         )
     return weights
 
@@ -160,7 +161,8 @@ def check_rows(given: Any, name: str = "policy") -> np.ndarray:
         s = int(np.flatnonzero(bad)[0])
         raise InvalidInput(
             f"`{name}` must hold probabilities that sum to 1 in every state; the row of state {s} "
-            f"is {table[s].tolist()}, with sum {table[s].sum():.10g}. Normalise it."
+            f"is {table[s].tolist()}, with sum {table[s].sum():.10g}. "
+            f"{normalise(table[s].sum())}."
         )
     return table
 
@@ -178,8 +180,17 @@ def check_row_sums(
         s, a = np.argwhere(wrong)[0]
         raise InvalidInput(
             f"`Task.transitions` must have rows that sum to 1; row (state {s}, action {a}) sums to "
-            f"{sums[s, a]:.10g}. Normalise it, or make action {a} unavailable in state {s}."
+            f"{sums[s, a]:.10g}. {normalise(sums[s, a])}, or make action {a} unavailable in state "
+            f"{s}."
         )
+
+
+def normalise(total: float) -> str:
+    """What to do about probabilities with this sum; float32 misses 1 by more than is allowed."""
+    missed = abs(total - 1)
+    if missed <= ROW_SUM_TOLERANCE:
+        return "Leave no entry below 0"
+    return "Normalise it in float64" if missed < 1e-5 else "Normalise it"
 
 
 def finite(array: np.ndarray, name: str) -> None:

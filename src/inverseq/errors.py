@@ -4,7 +4,8 @@ InverseqError
 ├── InvalidInput (also a ValueError)    something given cannot be right: what, where, what to do
 ├── DamagedFile (also an OSError)       a saved file was cut, edited, or is too new
 ├── Diverged (also an ArithmeticError)  training ran away: which loss, when, and what is left
-└── MissingExtra (also an ImportError)  an optional dependency is needed: how to install it
+├── MissingExtra (also an ImportError)  an optional dependency is needed: how to install it
+└── SimulationFailed (also a RuntimeError)  a simulator, or the process that it ran in, let us down
 
 InverseqWarning
 ├── NotConverged   the answer stands, its tolerance was not met: which knob to turn
@@ -33,6 +34,10 @@ class Diverged(InverseqError, ArithmeticError):
 
 class MissingExtra(InverseqError, ImportError):
     """An optional dependency is needed; the message is the command that installs it."""
+
+
+class SimulationFailed(InverseqError, RuntimeError):
+    """A simulator, or the process that it ran in, did not do what it must; which, and where."""
 
 
 class InverseqWarning(UserWarning):

@@ -61,6 +61,7 @@ class Demonstrator:
         self.seen = float(counted.sum())
         # Where only ends were seen nothing was decided, and every reward is as likely.
         self.share = counted / max(self.seen, np.finfo(float).tiny)
+        self.thin = _linear.thin(self.task.uniform_chain)
         self.backward: Sparse = self.model.backward.tocsr()
         self.chosen: np.ndarray | None = None
         self.v: np.ndarray | None = None
@@ -99,7 +100,8 @@ class Demonstrator:
         return greedy
 
     def _factorise(self, chain: Sparse) -> None:
-        self.factor = _linear.factorise(_linear.System(chain, self.task.discount))
+        system = _linear.System(chain, self.task.discount)
+        self.factor = _linear.factorise(system) if self.thin else _linear.Iterated(system)
 
     def _follow(self) -> None:
         """Factorise the chain of the greedy policy, whose rows are rows of the model."""

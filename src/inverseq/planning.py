@@ -98,14 +98,19 @@ def solve(
     v = np.zeros(len(r)) if start is None else bellman.values(start)
     q, after = bellman.backup(r, v)
     residual, iterations, jump = np.inf, 0, 20
+
+    def goal() -> float:
+        return tolerance * max(1.0, float(np.abs(after).max()))
+
     while iterations < max_iterations:
         iterations += 1
         v = after
         if task.discount < 1 and iterations % jump == 0:
-            v = policy_value(q, r, bellman.safe, task, soft, bellman.dead)
+            # A jump that missed by more than the plan may would undo the backups before it.
+            v = policy_value(q, r, bellman.safe, task, soft, bellman.dead, goal() / 10)
         q, after = bellman.backup(r, v)
         residual = float(np.abs(after - v).max())
-        if residual <= tolerance * max(1.0, float(np.abs(after).max())):
+        if residual <= goal():
             break
         if not np.isfinite(residual):
             break
@@ -113,11 +118,11 @@ def solve(
             jump = 2  # one solve costs dozens of backups, but after the first few it converges
     if POLISHED < task.discount < 1 and np.isfinite(residual):
         # A residual says little of values where the discount is close to 1; a solve does.
-        v = policy_value(q, r, bellman.safe, task, soft, bellman.dead)
+        v = policy_value(q, r, bellman.safe, task, soft, bellman.dead, goal() / 10)
         again = bellman.backup(r, v)
         if (missed := float(np.abs(again[1] - v).max())) <= residual:
             (q, after), residual = again, missed
-    converged = residual <= tolerance * max(1.0, float(np.abs(after).max()))
+    converged = residual <= goal()
     if not converged:
         warnings.warn(
             f"`planning.solve` stopped with a residual of {residual:.2g} after {iterations} "
@@ -411,12 +416,16 @@ def worth_nothing(
 
 
 def policy_value(
-    q: Table, r: Table, safe: MaskTable, task: Task, soft: bool, dead: np.ndarray
+    q: Table, r: Table, safe: MaskTable, task: Task, soft: bool, dead: np.ndarray, enough: float
 ) -> np.ndarray:
-    """The value of the policy that ``q`` suggests: the jump of Howard's and Newton's methods."""
+    """The value of the policy that ``q`` suggests: the jump of Howard's and Newton's methods.
+
+    ``enough`` is the residual to stop at.
+    """
     policy, bonus = improved(q, safe, task.temperature, soft, dead)
     gain = (policy * np.where(policy > 0, r + bonus, 0.0)).sum(axis=1)
-    return _linear.solve(task.continuing.under(policy), task.discount, gain).x
+    tolerance = enough / max(1.0, float(np.abs(gain).max()))
+    return _linear.solve(task.continuing.under(policy), task.discount, gain, tolerance=tolerance).x
 
 
 def improved(

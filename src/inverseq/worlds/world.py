@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from inverseq import planning
-from inverseq._checks import ROW_SUM_TOLERANCE, as_array, as_whole, finite
+from inverseq._checks import ROW_SUM_TOLERANCE, as_array, as_whole, finite, normalise
 from inverseq._random import generator
 from inverseq.demonstrations import Demonstrations
 from inverseq.errors import InvalidInput
@@ -181,7 +181,8 @@ class World:
             s = right.argmin()
             raise InvalidInput(
                 f"`policy` must have rows of probabilities that sum to 1; that of state {s} sums "
-                f"to {sums[s]:.6g} and its smallest entry is {policy[s].min():.6g}. Normalise it."
+                f"to {sums[s]:.10g} and its smallest entry is {policy[s].min():.6g}. "
+                f"{normalise(sums[s])}."
             )
         return sp.csr_array(policy)
 

@@ -164,9 +164,12 @@ def measured(rows: Iterable[Row], experiment: str, name: str = "evd_squared") ->
     for row in main:
         of_method = found.setdefault(row["method"], {})
         of_method.setdefault(row["trajectories"], {})[row["world"]] = row[name]
+    grid = max((sum(map(len, numbers.values())) for numbers in found.values()), default=0)
     return {
         method: {n: np.array([each[w] for w in sorted(each)]) for n, each in numbers.items()}
         for method, numbers in found.items()
+        # What was measured in some places only cannot be paired.
+        if sum(map(len, numbers.values())) == grid
     }
 
 

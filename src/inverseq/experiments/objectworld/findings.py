@@ -91,6 +91,11 @@ def values(rows: Iterable[Row], name: str) -> np.ndarray:
     return np.array([row[name] for row in rows if row.get(name) is not None], dtype=float)
 
 
+def mean(numbers: np.ndarray) -> float:
+    """The mean, if there is something."""
+    return float(numbers.mean()) if numbers.size else float("nan")
+
+
 def spread(numbers: np.ndarray, digits: int) -> str | None:
     """Mean and standard deviation as text."""
     if not numbers.size:
@@ -227,15 +232,16 @@ def by_number(rows: Sequence[Row]) -> Table:
         name: [values(at(chosen, n), "evd_squared") for n in numbers]
         for name, chosen in methods.items()
     }
-    competing = [line for name, line in each.items() if not base(name).given]
-    best = np.min([[found.mean() for found in line] for line in competing], axis=0)
+    average = {name: [mean(found) for found in line] for name, line in each.items()}
+    competing = [line for name, line in average.items() if not base(name).given]
+    best = np.nanmin(competing or list(average.values()), axis=0)
     return Table(
         ["method", *(Column(f"{n:,}", numeric=True) for n in numbers)],
         [
             [
                 name,
                 *(
-                    Cell(spread(found, 2) or "", best=found.mean() == best[i])
+                    Cell(spread(found, 2) or "", best=average[name][i] == best[i])
                     for i, found in enumerate(line)
                 ),
             ]
@@ -243,7 +249,7 @@ def by_number(rows: Sequence[Row]) -> Table:
         ],
         f"EVD² by the number of trajectories, discount {rows[0]['discount']:g}: mean ± standard "
         f"deviation over {worlds_of(rows)}.",
-        [TOLD] if any(base(name).given for name in each) else [],
+        [TOLD, f"DIQL was measured in {worlds_of(methods['DIQL'])}."] if "DIQL" in methods else [],
     )
 
 
@@ -260,6 +266,7 @@ def at(rows: Iterable[Row], trajectories: int) -> list[Row]:
 
 def band(method: str, rows: Sequence[Row], numbers: Sequence[int], name: str) -> Series:
     """A method's line with its standard deviation."""
+    numbers = [n for n in numbers if at(rows, n)]
     each = [values(at(rows, n), name) for n in numbers]
     mean = np.array([v.mean() for v in each])
     sd = np.array([v.std(ddof=1) if v.size > 1 else 0.0 for v in each])
