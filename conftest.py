@@ -4,6 +4,7 @@ It lies here and not in tests/ so that it is read before any module of the packa
 the examples in its docstrings.
 """
 
+import signal
 from typing import Any, get_args
 
 # jaxtyping comes before inverseq: `inverseq.shapes` gives checked types only where it finds it.
@@ -48,6 +49,10 @@ def is_array(hint):
 
 
 jaxtyping.install_import_hook(CHECKED, f"{__name__}.check_shapes")
+
+# Shells start what runs in the background deaf to interrupts, and tests send some.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A busy machine is no failure.
 settings.register_profile("inverseq", deadline=None)

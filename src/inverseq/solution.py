@@ -604,7 +604,7 @@ def plain(value: Any) -> Any:
         return str(value)
     if value is None or isinstance(value, str | bool | int | float):
         return value
-    if callable(value) and hasattr(value, "__qualname__"):
+    if callable(value) and hasattr(value, "__qualname__") and not isinstance(value, type):
         # Its place in memory says nothing, and is another one every time.
         return f"{value.__module__}.{value.__qualname__}"
     return repr(value)
