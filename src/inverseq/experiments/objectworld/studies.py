@@ -12,7 +12,7 @@ from inverseq.algorithms import DIQL, IQL, Decay, DeepMaxEnt, MaxEnt
 from inverseq.demonstrations import Demonstrations
 from inverseq.errors import InverseqError, InverseqWarning
 from inverseq.experiments.objectworld.methods import (
-    CAP,
+    CAP_DEEP_MAXENT,
     EXACT,
     METHODS,
     Method,
@@ -208,7 +208,7 @@ def tune(job: dict[str, Any]) -> list[Row]:
     tuned = {
         "MaxEnt": lambda: MaxEnt(world.features, learning_rate=rate).fit(seen, world.task),
         "Deep MaxEnt": lambda: DeepMaxEnt.paper(
-            world.features, learning_rate=rate, max_iterations=CAP
+            world.features, learning_rate=rate, max_iterations=CAP_DEEP_MAXENT
         ).fit(seen, world.task, seed=job["world"]),
         "DIQL": lambda: DIQL(
             policy=world.expert(), iterations=5_000, learning_rate=rate, network=MLP()
