@@ -257,7 +257,8 @@ def run(settings: Objectworld, *, progress: bool | None = None) -> Result:
 
     def compute(study: Any, jobs: list[dict[str, Any]], what: str, at_once: int) -> list[Any]:
         at_once = min(workers, at_once)
-        return done(study, jobs, kept, at_once, f"Objectworld: {what}", progress, turn)
+        order = turn if at_once > 1 else None
+        return done(study, jobs, kept, at_once, f"Objectworld: {what}", progress, order)
 
     if "table" in wanted:
         here = [{**world, "world": w} for w in worlds(scale.worlds)]
