@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import inverseq as iq
 from inverseq.errors import InvalidInput
 from inverseq.experiments import command, jobs, objectworld
 from inverseq.experiments.demo import Demo
