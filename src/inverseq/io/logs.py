@@ -5,7 +5,7 @@ PyArrow does the reading and NumPy the rest. Rows are counted from 0, as they st
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -91,8 +91,8 @@ class Reading:
     >>> steps = steps_of(log, state="place", action="move", on_bad="drop")
     >>> print(steps.reading)
     4 rows, 2 steps
-    place: a label, 2 of them
-    move: a label, 2 of them
+    place: 2 labels
+    move: 1 labels
     bad, dropped:
       missing: 1 row (the first is row 3, column 'place'): a value is missing or not finite
     remarks:
@@ -152,21 +152,48 @@ def steps_of(
     on_bad: OnBad = "raise",
 ) -> Steps:
     """The steps of a table; see `Demonstrations.from_table`, which says what the arguments are."""
+    check_choice(on_bad, ("raise", "drop"), "on_bad")
+    steps = steps_in(
+        as_table(table),
+        [names_of(name, what) for name, what in ((state, "state"), (action, "action"))],
+        None if next_state is None else names_of(next_state, "next_state"),
+        {"episode": episode, "unit": unit, "time": time, "terminated": terminated},
+        available,
+        labels,
+    )
+    check_reading(steps.reading, on_bad)
+    return steps
+
+
+def steps_in(
+    table: Any,
+    names: list[tuple[str, ...]],
+    following: tuple[str, ...] | None,
+    others: Mapping[str, str | None],
+    available: Availability | None,
+    labels: Labels | None,
+) -> Steps:
+    """The steps of an Arrow table, whatever else is in it."""
     import pyarrow as pa
 
-    check_choice(on_bad, ("raise", "drop"), "on_bad")
     try:
-        log = Log.of(
-            as_table(table),
-            [names_of(name, what) for name, what in ((state, "state"), (action, "action"))],
-            None if next_state is None else names_of(next_state, "next_state"),
-            {"episode": episode, "unit": unit, "time": time, "terminated": terminated},
-            available,
-            labels,
-        )
+        return Log.of(table, names, following, others, available, labels).steps()
     except pa.ArrowException as error:
         raise InvalidInput(f"The columns of a log must be of one type each: {error}.") from error
-    return log.steps(on_bad)
+
+
+def check_reading(reading: Reading, on_bad: OnBad) -> None:
+    """Raise where there are bad rows that must not be, or no steps."""
+    n = f"{reading.rows:,}"
+    if reading.bad and on_bad == "raise":
+        raise InvalidInput(
+            f"A log must have no bad rows; of {n} rows {reading.dropped:,} are bad. "
+            + "; ".join(map(str, reading.bad))
+            + ". Mend them, or leave them out by on_bad='drop'."
+        )
+    if not reading.steps:
+        said = "; ".join(map(str, [*reading.bad, *reading.remarks]))
+        raise InvalidInput(f"A log must show at least one step; of {n} rows none is. {said}.")
 
 
 # -- a log -------------------------------------------------------------------------------------
@@ -188,11 +215,18 @@ class Log:
     terminated: np.ndarray | None
     choices: np.ndarray | None
     """What was available in each row, (rows, actions)."""
-    available: Availability | None
+    available: np.ndarray | None
+    """What was available in each state, where it was said for all of them."""
+    seen_only: bool
+    """Whether what was never done in a state was not available there."""
     columns: dict[str, np.ndarray]
     """Where each column has no value."""
     following: tuple[str, ...]
     """The columns of next states."""
+    names: list[tuple[str, ...]]
+    """The columns of states and of actions."""
+    fixed: bool
+    """Whether the labels were given."""
     notes: tuple[str, ...]
 
     @classmethod
@@ -239,7 +273,8 @@ class Log:
                 )
             found, named = coded([plain, then] if following else [plain])
             found, states = renumbered(found, named, known_states)
-            notes.append(f"{', '.join(state)}: a label, {len(states):,} of them")
+            if not states:
+                raise InvalidInput(f"`state` must have values; column {state[0]!r} has none.")
         else:
             found = [rows_of_numbers(raw, state, "state")]
             if following:
@@ -264,7 +299,12 @@ class Log:
         blank |= {name: missing(column) for name, column in zip(action, did, strict=True)}
         acts = [whole(c, name) for c, name in zip(did, action, strict=True)]
         taken, called, choices = actions_of(table, acts, available, labels, blank)
-        notes.append(f"{', '.join(action)}: a label, {len(called):,} of them")
+        if not called:
+            raise InvalidInput(f"`action` must have values; column {action[0]!r} has none.")
+        table_of = None
+        if states is not None and not (available is None or isinstance(available, str)):
+            table_of, more = available_table(available, states, called, labels is not None)
+            taken, called = renumbered([taken], list(called), more)[0][0], more
 
         kept: dict[str, Any] = {}
         for what, name in others.items():
@@ -284,13 +324,16 @@ class Log:
             if kept["terminated"] is None
             else truths(kept["terminated"], others["terminated"]),
             choices,
-            available,
+            table_of,
+            isinstance(available, str) and available == "seen",
             blank,
             following or (),
+            names,
+            labels is not None,
             tuple(notes),
         )
 
-    def steps(self, on_bad: OnBad) -> Steps:
+    def steps(self) -> Steps:
         """Order the rows, find where each led, and sort out what is bad."""
         n = len(self.actions)
         derived, kinds = self.next_states is None, Kinds(n)
@@ -353,20 +396,6 @@ class Log:
         rows = order[kept]
         _, first, how_often = np.unique(self.actions[rows], return_index=True, return_counts=True)
         kinds.remark("rare", np.sort(rows[first[how_often == 1]]))
-        reading = Reading(n, len(rows), kinds.bad(), kinds.remarks(), self.notes)
-        if reading.bad and on_bad == "raise":
-            raise InvalidInput(
-                f"A log must have no bad rows; of {n:,} rows {reading.dropped:,} are bad. "
-                + "; ".join(map(str, reading.bad))
-                + ". Mend them, or leave them out by on_bad='drop'."
-            )
-        if not len(rows):
-            said = "; ".join(map(str, [*reading.bad, *reading.remarks]))
-            raise InvalidInput(f"A log must show at least one step; of {n:,} rows none is. {said}.")
-        if available is None and self.available == "seen" and self.labels.states is not None:
-            available = np.zeros((len(self.labels.states), len(self.labels.actions)), bool)
-            available[self.states[rows], self.actions[rows]] = True
-            available[~available.any(axis=1)] = True
         arrays = {
             "states": self.states[rows],
             "actions": self.actions[rows],
@@ -375,10 +404,37 @@ class Log:
         }
         if self.episode is not None or derived:
             arrays["episodes"] = self._episodes(kinds, rows, runs[kept])
-            reading = Reading(n, len(rows), kinds.bad(), kinds.remarks(), self.notes)
         if self.unit is not None:
             arrays["units"] = self.unit[rows]
-        return Steps(arrays, self.labels, available, reading)
+        labels, available = self._compact(arrays, available)
+        notes = [*self.notes, f"{', '.join(self.names[1])}: {len(labels.actions):,} labels"]
+        if labels.states is not None:
+            notes.insert(0, f"{', '.join(self.names[0])}: {len(labels.states):,} labels")
+        reading = Reading(n, len(rows), kinds.bad(), kinds.remarks(), tuple(notes))
+        return Steps(arrays, labels, available, reading)
+
+    def _compact(
+        self, arrays: dict[str, np.ndarray], available: np.ndarray | None
+    ) -> tuple[Labels, np.ndarray | None]:
+        """The labels that occur in steps, unless they are given, and what is available."""
+        called, states = list(self.labels.actions), self.labels.states
+        if not self.fixed and available is None and len(arrays["actions"]):
+            used = np.unique(arrays["actions"])
+            arrays["actions"] = np.searchsorted(used, arrays["actions"])
+            called = [called[i] for i in used]
+        if states is None:
+            return Labels(None, called), None
+        if not self.fixed and len(arrays["states"]):
+            led = np.where(arrays["terminated"], arrays["states"], arrays["next_states"])
+            used = np.unique(np.concatenate([arrays["states"], led]))
+            arrays["states"] = np.searchsorted(used, arrays["states"])
+            arrays["next_states"] = np.searchsorted(used, led)
+            states = tuple(states[i] for i in used)
+            available = None if available is None else available[used]
+        if self.seen_only:
+            shape = (len(states), len(called))
+            available = seen_available(arrays["states"], arrays["actions"], shape)
+        return Labels(states, called), available
 
     def _order(self, kinds: Kinds, ended: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The rows in the order of their episodes, and a number for the episode of each."""
@@ -438,11 +494,9 @@ class Log:
         return np.array([f"{u}/{e}" for u, e in zip(whose, labels, strict=True)])
 
     def _available(self, kinds: Kinds, order: np.ndarray, out: np.ndarray) -> np.ndarray | None:
-        """What is available in each state, from the rows, a table, a mapping or a function."""
-        given, labels = self.available, self.labels
-        if given is None or labels.states is None or isinstance(given, str):
-            if self.choices is None:
-                return None
+        """What is available in each state, and which steps show something else."""
+        labels, table = self.labels, self.available
+        if self.choices is not None:
             rows = np.sort(order[kinds.fine(order)])
             table = np.ones((len(labels.states or ()), len(labels.actions)), bool)
             states, first = np.unique(self.states[rows], return_index=True)
@@ -456,10 +510,9 @@ class Log:
                     f"{(labels.states or ())[self.states[row]]!r} it differs between row {other} "
                     f"and row {row}. Add what makes the difference to `state`."
                 )
-        else:
-            table = available_table(given, labels)
-        rows = order[kinds.fine(order) & ~out]
-        kinds.add("unavailable", rows[~table[self.states[rows], self.actions[rows]]])
+        if table is not None:
+            rows = order[kinds.fine(order) & ~out]
+            kinds.add("unavailable", rows[~table[self.states[rows], self.actions[rows]]])
         return table
 
 
@@ -571,22 +624,44 @@ def actions_of(
     return both[0], called, choices
 
 
-def available_table(given: Any, labels: Labels) -> np.ndarray:
-    """What is available, (states, actions), from a table, a mapping or a function of labels."""
-    assert labels.states is not None
-    shape = (len(labels.states), len(labels.actions))
+def available_table(
+    given: Any, states: Sequence[Label], called: tuple[Label, ...], fixed: bool
+) -> tuple[np.ndarray, tuple[Label, ...]]:
+    """What is available, (states, actions), from a table, a mapping or a function of labels.
+
+    And the labels of the actions: those that are only ever offered are added, unless all are fixed.
+    """
     if not callable(given) and not isinstance(given, Mapping):
-        table = as_array(given, "available")
+        table, shape = as_array(given, "available"), (len(states), len(called))
         if table.dtype != bool or table.shape != shape:
             raise InvalidInput(
                 f"`available` must be boolean of shape {shape}, in the order of the labels; it is "
                 f"{table.dtype} of shape {table.shape}."
             )
-        return table
-    table = np.zeros(shape, bool)
-    for s, label in enumerate(labels.states):
+        return table, called
+    offered: list[list[Any]] = []
+    for label in states:
         if isinstance(given, Mapping) and label not in given:
             raise InvalidInput(f"`available` must say what can be done in state {label!r} too.")
-        listed: Iterable[Any] = given[label] if isinstance(given, Mapping) else given(label)
-        table[s, labels.action_numbers(listed)] = True
+        offered.append(list(given[label] if isinstance(given, Mapping) else given(label)))
+    if not fixed:
+        every = set(called).union(*offered)
+        other = [label for label in every if type(label) is not type(called[0])]
+        if other:
+            raise InvalidInput(
+                f"`available` must list labels of actions, such as {called[0]!r}; got {other[0]!r}."
+            )
+        called = tuple(sorted(every))
+    known = Labels(None, called)
+    table = np.zeros((len(states), len(called)), bool)
+    for s, listed in enumerate(offered):
+        table[s, known.action_numbers(listed)] = True
+    return table, called
+
+
+def seen_available(states: np.ndarray, actions: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+    """What was ever done in a state is available there; everything where nothing was done."""
+    table = np.zeros(shape, bool)
+    table[states, actions] = True
+    table[~table.any(axis=1)] = True
     return table
