@@ -30,7 +30,7 @@ print(json.dumps({"seconds": took, "peak": peak * 1024, "rows": rows}))
 """
 COUNT = """
 import json, resource, sys, time
-import inverseq, pyarrow.dataset
+import inverseq, inverseq._kernels, inverseq.io.files, pyarrow.dataset
 began = time.perf_counter()
 seen = inverseq.read(sys.argv[1], state="state", action="action", counts=True, progress=False,
                      **json.loads(sys.argv[2]))

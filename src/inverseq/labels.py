@@ -80,8 +80,6 @@ class Labels:
 def checked(given: Iterable[Any], name: str) -> tuple[Label, ...]:
     """Labels as a tuple: integers, text, or tuples of them, and no two the same."""
     labels = tuple(as_label(label, name) for label in given)
-    if not labels:
-        raise InvalidInput(f"`Labels.{name}` must hold at least one label; got none.")
     if len(set(labels)) < len(labels):
         first: dict[Label, int] = {}
         for i, label in enumerate(labels):

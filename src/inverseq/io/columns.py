@@ -326,4 +326,4 @@ def truths(column: Any, name: str | None) -> np.ndarray:
                 f"{next(value for value in found if value not in (0, 1))!r}."
             )
         column = numbers.cast(pa.bool_())
-    return np.array(pc.fill_null(column, False).to_numpy())
+    return np.array(pc.fill_null(column, False), bool)

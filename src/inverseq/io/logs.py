@@ -273,8 +273,6 @@ class Log:
                 )
             found, named = coded([plain, then] if following else [plain])
             found, states = renumbered(found, named, known_states)
-            if not states:
-                raise InvalidInput(f"`state` must have values; column {state[0]!r} has none.")
         else:
             found = [rows_of_numbers(raw, state, "state")]
             if following:
@@ -299,8 +297,6 @@ class Log:
         blank |= {name: missing(column) for name, column in zip(action, did, strict=True)}
         acts = [whole(c, name) for c, name in zip(did, action, strict=True)]
         taken, called, choices = actions_of(table, acts, available, labels, blank)
-        if not called:
-            raise InvalidInput(f"`action` must have values; column {action[0]!r} has none.")
         table_of = None
         if states is not None and not (available is None or isinstance(available, str)):
             table_of, more = available_table(available, states, called, labels is not None)
@@ -394,8 +390,9 @@ class Log:
         available = self._available(kinds, order, out)
         kept = kinds.fine(order) & ~out
         rows = order[kept]
-        _, first, how_often = np.unique(self.actions[rows], return_index=True, return_counts=True)
-        kinds.remark("rare", np.sort(rows[first[how_often == 1]]))
+        once = np.flatnonzero(np.bincount(self.actions[rows]) == 1)
+        if len(once):
+            kinds.remark("rare", np.sort(rows[np.isin(self.actions[rows], once)]))
         arrays = {
             "states": self.states[rows],
             "actions": self.actions[rows],
@@ -419,16 +416,15 @@ class Log:
         """The labels that occur in steps, unless they are given, and what is available."""
         called, states = list(self.labels.actions), self.labels.states
         if not self.fixed and available is None and len(arrays["actions"]):
-            used = np.unique(arrays["actions"])
-            arrays["actions"] = np.searchsorted(used, arrays["actions"])
+            used, moved = in_use(arrays["actions"])
+            arrays["actions"] = moved[arrays["actions"]]
             called = [called[i] for i in used]
         if states is None:
             return Labels(None, called), None
         if not self.fixed and len(arrays["states"]):
             led = np.where(arrays["terminated"], arrays["states"], arrays["next_states"])
-            used = np.unique(np.concatenate([arrays["states"], led]))
-            arrays["states"] = np.searchsorted(used, arrays["states"])
-            arrays["next_states"] = np.searchsorted(used, led)
+            used, moved = in_use(arrays["states"], led)
+            arrays["states"], arrays["next_states"] = moved[arrays["states"]], moved[led]
             states = tuple(states[i] for i in used)
             available = None if available is None else available[used]
         if self.seen_only:
@@ -646,7 +642,7 @@ def available_table(
         offered.append(list(given[label] if isinstance(given, Mapping) else given(label)))
     if not fixed:
         every = set(called).union(*offered)
-        other = [label for label in every if type(label) is not type(called[0])]
+        other = [label for label in every if called and type(label) is not type(called[0])]
         if other:
             raise InvalidInput(
                 f"`available` must list labels of actions, such as {called[0]!r}; got {other[0]!r}."
@@ -657,6 +653,15 @@ def available_table(
     for s, listed in enumerate(offered):
         table[s, known.action_numbers(listed)] = True
     return table, called
+
+
+def in_use(*numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which numbers occur, and what each becomes where only those are counted."""
+    size = max(int(part.max()) for part in numbers) + 1
+    occurs = np.zeros(size, bool)
+    for part in numbers:
+        occurs[part] = True
+    return np.flatnonzero(occurs), np.cumsum(occurs) - 1
 
 
 def seen_available(states: np.ndarray, actions: np.ndarray, shape: tuple[int, int]) -> np.ndarray:

@@ -128,12 +128,15 @@ class Tally:
         """Count these steps."""
         if not len(states):
             return
-        most = {"states": (follows, 2**NEXT_BITS), "actions": (actions, 2**ACTION_BITS)}
-        for name, (numbers, limit) in most.items():
-            if numbers.max() >= limit or (name == "states" and states.max() >= limit // 2):
+        for name, numbers, bits in (
+            ("states", states, NEXT_BITS - 1),
+            ("states", follows, NEXT_BITS),
+            ("actions", actions, ACTION_BITS),
+        ):
+            if numbers.max() >= 2**bits:
                 raise InvalidInput(
-                    f"A log must have fewer than {limit // (1 + (name == 'states')):,} {name} to be "
-                    f"counted; this one has more."
+                    f"A log must have fewer than {2**bits:,} {name} to be counted; this one has "
+                    f"more."
                 )
         keys = states.astype(np.int64)
         keys <<= ACTION_BITS
