@@ -574,9 +574,9 @@ def test_edited_columns_are_noticed(saved):
 def test_files_of_the_future_and_missing_files(saved):
     _, path = saved
     table = pq.read_table(path)
-    later = table.schema.metadata | {b"inverseq.demonstrations": b"3"}
+    later = table.schema.metadata | {b"inverseq.demonstrations": b"4"}
     pq.write_table(table.replace_schema_metadata(later), path)
-    message = r"written by a newer version of inverseq \(format 3; this one knows 2\)"
+    message = r"written by a newer version of inverseq \(format 4; this one knows 3\)"
     with pytest.raises(DamagedFile, match=message):
         Demonstrations.load(path)
     with pytest.raises(InvalidInput, match=r"there is none at .*nowhere\.parquet"):

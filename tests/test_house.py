@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "inverseq"
 
 NOUNS = ["task", "demonstrations", "solution"]
-MODEL = ["task", "transitions", "_checks"]
+MODEL = ["task", "transitions", "labels", "_checks"]
 WORDS = ["shapes", "errors"]
 ALLOWED = {
     "": ["*"],  # __init__.py itself
@@ -32,6 +32,7 @@ ALLOWED = {
     "_processes": [],
     "_progress": [],
     "_random": ["errors"],
+    "labels": ["errors"],
     "_checks": ["errors"],
     "transitions": ["_checks", *WORDS],
     "equations": ["shapes"],
@@ -40,9 +41,16 @@ ALLOWED = {
     "io": ["io.*", "errors"],
     "io.storage": ["errors"],
     "io.*": ["errors"],
+    "io.columns": ["labels", "errors"],
+    "io.tally": ["_kernels", "labels", "errors"],
+    "io.counting": ["labels", "io.columns", "io.logs", "io.tally", "errors"],
+    "io.files": ["demonstrations", "labels", "io.*", "_checks", "_progress", "errors"],
+    "io.imitation": ["demonstrations", "io.storage", "errors"],
+    "io.overview": ["demonstrations", "labels", "io.columns", "io.files", "io.logs", "errors"],
+    "io.logs": ["labels", "io.columns", "_checks", "errors"],
     "io.minari": ["demonstrations", "io.spaces", "io.storage", "_checks", *WORDS],
-    "task": ["transitions", "_checks", *WORDS],
-    "demonstrations": [*MODEL, "equations", "io.storage", "_random", *WORDS],
+    "task": ["transitions", "labels", "_checks", *WORDS],
+    "demonstrations": [*MODEL, "equations", "io.logs", "io.storage", "_random", *WORDS],
     "planning": ["equations", "_linear", *MODEL, "_progress", *WORDS],
     "gauges": ["equations", "planning", "likelihood", "_linear", *MODEL, "_progress", *WORDS],
     "solution": [
@@ -76,7 +84,16 @@ ALLOWED = {
     ],
     "worlds.*": [*MODEL, "demonstrations", "planning", "worlds.*", "_random", *WORDS],
     "report": ["report.*"],
-    "report.*": ["solution", "evaluate", "worlds", "worlds.*", "report.*", "io.storage", *WORDS],
+    "report.*": [
+        "solution",
+        "labels",
+        "evaluate",
+        "worlds",
+        "worlds.*",
+        "report.*",
+        "io.storage",
+        *WORDS,
+    ],
     "experiments": ["experiments.*"],
     "experiments.*": ["*", "!cli"],
     "cli": ["*"],

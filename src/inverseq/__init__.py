@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     )
     from inverseq.demonstrations import Additive, Demonstrations
     from inverseq.gauges import Features, Reference, StateOnly, Uniform, Zero
+    from inverseq.io.files import read
+    from inverseq.labels import Labels
     from inverseq.solution import Solution, load
     from inverseq.task import Constraint, Task
     from inverseq.training import fit_seeds
@@ -50,6 +52,7 @@ __all__ = [
     "DeepMaxEnt",
     "Demonstrations",
     "Features",
+    "Labels",
     "MaxEnt",
     "Reference",
     "Solution",
@@ -64,6 +67,7 @@ __all__ = [
     "load",
     "nets",
     "planning",
+    "read",
     "worlds",
 ]
 
@@ -76,7 +80,9 @@ HOMES = {
     **dict.fromkeys(("Features", "Reference", "StateOnly", "Uniform", "Zero"), "gauges"),
     **dict.fromkeys(("Solution", "load"), "solution"),
     **dict.fromkeys(("Constraint", "Task"), "task"),
+    "Labels": "labels",
     "fit_seeds": "training",
+    "read": "io.files",
 }
 MODULES = {"errors", "evaluate", "nets", "planning", "worlds"}
 

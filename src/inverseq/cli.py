@@ -54,10 +54,10 @@ def demo(*, settings: Annotated[Demo, tyro.conf.arg(name="")], json: Flag = Fals
     if json:
         print(json_format.dumps(result.plain(), indent=1))
     else:
-        show(result)
+        show_result(result)
 
 
-def show(result: Result) -> None:
+def show_result(result: Result) -> None:
     """The table of the demonstration, in words that need no manual."""
     from rich.table import Table
 
@@ -119,6 +119,92 @@ def report(
 
     path = write_report(run, out, shape=shape)
     print(json_format.dumps({"report": str(path)}) if json else path)
+
+
+def show(
+    log: tyro.conf.Positional[Path],
+    *,
+    state: tuple[str, ...] = (),
+    action: tuple[str, ...] = (),
+    next_state: tuple[str, ...] = (),
+    episode: str | None = None,
+    unit: str | None = None,
+    time: str | None = None,
+    terminated: str | None = None,
+    available: str | None = None,
+    json: Flag = False,
+) -> None:
+    """Say what is in a log: its columns; or, given some, states, actions, episodes and bad rows.
+
+    Args:
+        log: A Parquet, CSV, JSON lines or Arrow file, or a folder of them.
+        state: The column with the state, or several.
+        action: The column with the action, or several.
+        next_state: The column or columns with where the step led; derived where not given.
+        episode: The column with the label of the episode.
+        unit: The column with who acted.
+        time: The column by which the rows of an episode are ordered.
+        terminated: The column that says whether the step truly ended its episode.
+        available: The column with what could be done, or "seen" for what was ever done in a state.
+        json: Print it as JSON, and nothing else.
+    """
+    from inverseq.errors import InvalidInput
+    from inverseq.io.files import foreign, read
+    from inverseq.io.overview import contents, overview
+
+    own = None if state or action else foreign(log)
+    if own is None and not (state or action):
+        found = contents(log)
+        if json:
+            print(json_format.dumps(found.plain(), indent=1))
+            return
+        rows = [
+            (name, kind, ", ".join(found.examples[name])) for name, kind in found.columns.items()
+        ]
+        print_table(f"{found.rows:,} rows", ("column", "type", "such as"), rows)
+        print("Name some of them: inverseq show LOG --state ... --action ... [--episode ...]")
+        return
+    if own is None and not (state and action):
+        raise InvalidInput("`--state` and `--action` must both name columns, or neither.")
+    seen = own or read(
+        log,
+        state=state,
+        action=action,
+        next_state=next_state or None,
+        episode=episode,
+        unit=unit,
+        time=time,
+        terminated=terminated,
+        available=available,
+        on_bad="drop",
+    )
+    said = overview(seen)
+    if json:
+        print(json_format.dumps(said.plain(), indent=1))
+        return
+    print_table(f"What is in {log.name}", ("", ""), said.rows())
+    reading = said.reading
+    if reading is None:
+        return
+    for title, findings in ("Bad rows, left out", reading.bad), ("Remarks", reading.remarks):
+        if findings:
+            kinds = [(f.kind, f"{f.rows:,}", f"{f.first:,}", f.means) for f in findings]
+            print_table(title, ("kind", "rows", "first row", "what it means"), kinds)
+
+
+def print_table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table of text in the terminal."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        title=f"\n{title}", title_style="bold", title_justify="left", show_header=any(heads)
+    )
+    for head in heads:
+        table.add_column(head)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    terminal().print(table)
 
 
 def objectworld(
@@ -198,7 +284,7 @@ def as_rich(said: Table) -> RichTable:
 
 
 EXPERIMENTS: dict[str, Callable[..., Any]] = {"objectworld": objectworld, "control": control}
-COMMANDS: dict[str, Callable[..., Any]] = {"demo": demo, "report": report}
+COMMANDS: dict[str, Callable[..., Any]] = {"demo": demo, "show": show, "report": report}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

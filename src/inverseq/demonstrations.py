@@ -6,11 +6,12 @@ Demonstrations are arrays with one row per step. They are checked once, here, an
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,12 +19,18 @@ from inverseq import equations
 from inverseq._checks import as_number, as_whole, check_choice, check_kind, check_range
 from inverseq._random import generator
 from inverseq.errors import DamagedFile, InvalidInput
+from inverseq.labels import Labels
 from inverseq.shapes import Integers, MaskTable, States, Table
 from inverseq.task import Task
 from inverseq.transitions import Transitions
 
-FILE_FORMAT = 2
-"""The second one may hold rewards; without them the first is written, which older versions read."""
+if TYPE_CHECKING:
+    from inverseq.io.columns import Names
+    from inverseq.io.logs import Availability, OnBad, Reading, Steps
+
+FILE_FORMAT = 3
+"""The second one may hold rewards, the third labels and what is available; without them the first
+is written, which older versions read."""
 LARGEST_TABLE = 2**31
 """Beyond this many pairs of states and actions, numbers of states are taken to be labels."""
 
@@ -62,6 +69,14 @@ class Demonstrations:
     rewards: np.ndarray | None
     """The reward that was paid for each step, where the log holds one, float64 (steps,); only
     algorithms that learn from a known reward look at it."""
+    labels: Labels | None
+    """What states and actions are called, where a log gave them names."""
+    available: np.ndarray | None
+    """What could be done in each state of the table, bool (states, actions), where a log says it;
+    `task` takes it over."""
+    reading: Reading | None = field(init=False)
+    """What became of the rows of the log, in the demonstrations that were read from one; parts of
+    them have none."""
 
     def __init__(
         self,
@@ -74,6 +89,8 @@ class Demonstrations:
         units: Any = None,
         weights: Any = None,
         rewards: Any = None,
+        labels: Labels | None = None,
+        available: Any = None,
     ) -> None:
         given = {"states": states, "actions": actions, "next_states": next_states}
         options = zip(OPTIONS, (terminated, episodes, units, weights, rewards), strict=True)
@@ -103,7 +120,84 @@ class Demonstrations:
             array.flags.writeable = False
         for name in CHECKS:
             object.__setattr__(self, name, rows.get(name))
+        object.__setattr__(self, "labels", labels)
+        object.__setattr__(self, "available", available)
+        object.__setattr__(self, "reading", None)
         self._check_episodes()
+        self._check_labels()
+
+    @classmethod
+    def from_table(
+        cls,
+        table: Any,
+        *,
+        state: Names,
+        action: Names,
+        next_state: Names | None = None,
+        episode: str | None = None,
+        unit: str | None = None,
+        time: str | None = None,
+        terminated: str | None = None,
+        available: Availability | None = None,
+        labels: Labels | None = None,
+        on_bad: OnBad = "raise",
+    ) -> Demonstrations:
+        """From somebody's table: of polars, pandas or Arrow, or a dictionary of columns.
+
+        >>> log = {"place": ["home", "home", "port"], "move": ["wait", "run", "drink"]}
+        >>> seen = Demonstrations.from_table(log, state="place", action="move")
+        >>> seen.labels.states, seen.states, seen.next_states
+        (('home', 'port'), array([0, 0]), array([0, 1]))
+        >>> print(seen.reading.remarks[0])
+        open end: 1 row (the first is row 2): the last row of an episode that did not terminate: ...
+
+        Args:
+            table: A row for each step.
+            state: The column with the state, or a list of columns. Integers, text, categories and
+                truth values are labels; they are numbered in sorted order and kept in ``labels``.
+                Floating-point numbers, or one column of lists of numbers, are rows of numbers.
+            action: The column with the action, or a list of columns: labels.
+            next_state: The column or columns with where the step led. Where not given it is the
+                state of the next row of the episode; the last row of an episode is a step only if
+                it terminated, for else nobody knows where it led.
+            episode: The column with the label of the episode. Where not given, all rows of a unit
+                are one episode, and after one that terminated a new one begins.
+            unit: The column with who acted; the same label of an episode under two units is two
+                episodes.
+            time: The column by which the rows of an episode are ordered; else they are in order.
+            terminated: The column that says whether the step truly ended its episode.
+            available: What could be done: the name of a column with a list of labels or of truth
+                values in each row, "seen" for what was ever done in a state, a boolean table in the
+                order of the labels, or a dictionary or a function from the label of a state to
+                labels of actions.
+            labels: The labels to number by, those of other demonstrations or of a model; any other
+                label is a bad row.
+            on_bad: "raise" to stop at bad rows, "drop" to leave them out; ``reading`` says what was
+                dropped and why.
+        """
+        from inverseq.io.logs import steps_of
+
+        steps = steps_of(
+            table,
+            state=state,
+            action=action,
+            next_state=next_state,
+            episode=episode,
+            unit=unit,
+            time=time,
+            terminated=terminated,
+            available=available,
+            labels=labels,
+            on_bad=on_bad,
+        )
+        return cls.from_steps(steps)
+
+    @classmethod
+    def from_steps(cls, steps: Steps) -> Demonstrations:
+        """From the steps that were found in a log, with what was found on the way."""
+        seen = cls(**steps.arrays, labels=steps.labels, available=steps.available)
+        object.__setattr__(seen, "reading", steps.reading)
+        return seen
 
     @classmethod
     def from_episodes(
@@ -166,6 +260,13 @@ class Demonstrations:
                     f"`Demonstrations.concatenate` needs parts of one form; part 0 has "
                     f"{parts[0]._form}, part {i} has {part._form}."
                 )
+            same = np.array_equal(part.available, parts[0].available)  # type: ignore[arg-type]
+            if part.labels != parts[0].labels or not same:
+                raise InvalidInput(
+                    f"`Demonstrations.concatenate` needs parts with the same labels and the same "
+                    f"available actions; those of part {i} are not those of part 0. Read it with "
+                    f"`labels=`."
+                )
         lengths = np.concatenate([np.diff(part.starts, append=len(part)) for part in parts])
         weighted = any(part.weights is not None for part in parts)
         rewarded = all(part.rewards is not None for part in parts)
@@ -182,6 +283,8 @@ class Demonstrations:
             units=None if parts[0].units is None else join("units"),
             weights=np.concatenate([part.step_weights for part in parts]) if weighted else None,
             rewards=join("rewards") if rewarded else None,
+            labels=parts[0].labels,
+            available=parts[0].available,
         )
 
     # -- what is inside --
@@ -204,11 +307,33 @@ class Demonstrations:
         """How many episodes there are."""
         return len(self.starts)
 
+    def task(self, discount: float, *, temperature: float = 1.0) -> Task:
+        """The task of these demonstrations: their states, actions, labels and what is available.
+
+        The model is counted by the algorithms that need one. Constraints are added by
+        `Task.constrain`, all else by `dataclasses.replace`.
+
+        >>> log = {"place": ["a", "b", "a"], "move": ["go", "back", "go"]}
+        >>> seen = Demonstrations.from_table(log, state="place", action="move", available="seen")
+        >>> seen.task(0.9)
+        Task(2 states, 2 actions, discount 0.9, transitions unknown, 50% of pairs available)
+        """
+        n_states, n_actions = self._sizes()
+        return Task(
+            n_actions,
+            discount,
+            n_states=n_states,
+            available=self.available,
+            temperature=temperature,
+            labels=self.labels,
+        )
+
     def counts(self, n_states: int | None = None, n_actions: int | None = None) -> Counts:
         """How often each pair was seen, and what followed it; for tables.
 
-        Where the numbers of states and actions are not given they are the largest that occur, plus
-        1. What follows a step that terminated does not count, neither here nor there.
+        Where the numbers of states and actions are not given they are those of the labels, or the
+        largest that occur, plus 1. What follows a step that terminated does not count, neither here
+        nor there.
 
         >>> counts = Demonstrations([0, 0, 1], [1, 1, 0], [1, 0, 1]).counts()
         >>> counts.visits
@@ -227,11 +352,8 @@ class Demonstrations:
         for name, value in ("n_states", n_states), ("n_actions", n_actions):
             if value is not None and as_whole(value) < 1:
                 raise InvalidInput(f"`{name}` must be a positive integer; got {value!r}.")
-        if n_states is None:
-            n_states = int(max(self.states.max(), following.max())) + 1
-        if n_actions is None:
-            n_actions = int(self.actions.max()) + 1
-        n_states, n_actions = int(n_states), int(n_actions)
+        states, actions = self._sizes()
+        n_states, n_actions = int(n_states or states or 0), int(n_actions or actions)
         check_range(self.states, n_states, "Demonstrations.states", "n_states")
         check_range(following, n_states, "Demonstrations.next_states", "n_states")
         check_range(self.actions, n_actions, "Demonstrations.actions", "n_actions")
@@ -335,8 +457,10 @@ class Demonstrations:
         from inverseq.io.storage import write_file
 
         columns = {column(name): stored(array) for name, array in self._arrays().items()}
-        version = 1 if self.rewards is None else FILE_FORMAT
+        named = self._named()
+        version = FILE_FORMAT if named else 1 if self.rewards is None else 2
         about = {"inverseq.demonstrations": str(version), "inverseq.sha256": self._checksum()}
+        about |= {f"inverseq.{name}": text for name, text in named.items()}
         sink = pa.BufferOutputStream()
         pq.write_table(
             pa.table(columns, metadata=about), sink, compression="zstd", write_page_checksum=True
@@ -363,7 +487,11 @@ class Demonstrations:
                 raise newer(path, version, FILE_FORMAT)
             table = file.read()
             found = [name for name in CHECKS if column(name) in table.column_names]
-            seen = cls(**{name: restored(table[column(name)]) for name in found})
+            seen = cls(
+                **{name: restored(table[column(name)]) for name in found},
+                labels=Labels.from_plain(json.loads(about.get(b"inverseq.labels", "null"))),
+                available=json.loads(about.get(b"inverseq.available", "null")),
+            )
             if seen._checksum().encode() != about[b"inverseq.sha256"]:
                 raise damaged(path, "its checksum does not agree")
         except DamagedFile:
@@ -383,7 +511,59 @@ class Demonstrations:
         checksum = hashlib.sha256()
         for name, array in self._arrays().items():
             checksum.update(f"{name} {array.dtype.str} {array.shape} ".encode() + array.tobytes())
+        for name, text in self._named().items():
+            checksum.update(f"{name} {text}".encode())
         return checksum.hexdigest()
+
+    def _named(self) -> dict[str, str]:
+        """Labels and what is available, as JSON, where there are any."""
+        named: dict[str, Any] = {}
+        if self.labels is not None:
+            named["labels"] = self.labels.plain()
+        if self.available is not None:
+            named["available"] = self.available.tolist()
+        return {name: json.dumps(data) for name, data in named.items()}
+
+    def _sizes(self) -> tuple[int | None, int]:
+        """How many states, where they are those of a table, and how many actions."""
+        labels, available = self.labels, self.available
+        if available is not None:
+            return len(available), available.shape[1]
+        n_actions = int(self.actions.max()) + 1 if labels is None else len(labels.actions)
+        if not self.tabular:
+            return None, n_actions
+        if labels is not None and labels.states is not None:
+            return len(labels.states), n_actions
+        following = np.where(self.terminated, 0, self.next_states)
+        return int(max(self.states.max(), following.max())) + 1, n_actions
+
+    def _check_labels(self) -> None:
+        labels, available = self.labels, self.available
+        if available is not None:
+            available = np.array(available)
+            if not self.tabular or available.dtype != bool or available.ndim != 2:
+                raise InvalidInput(
+                    f"`Demonstrations.available` must be boolean of shape (states, actions), for "
+                    f"the states of a table; it is {available.dtype} of shape {available.shape}, "
+                    f"for {self._form}."
+                )
+            available.flags.writeable = False
+            object.__setattr__(self, "available", available)
+        if labels is not None and (labels.states is not None) != self.tabular:
+            raise InvalidInput(
+                f"`Labels.states` must be there for the states of a table, and only for them; got "
+                f"{labels!r} for {self._form}."
+            )
+        if labels is None and available is None:
+            return
+        n_states, n_actions = self._sizes()
+        if labels is not None:
+            labels.check(n_states, n_actions, "Demonstrations")
+        check_range(self.actions, n_actions, "Demonstrations.actions", "n_actions")
+        if n_states is not None:
+            following = np.where(self.terminated, 0, self.next_states)
+            check_range(self.states, n_states, "Demonstrations.states", "n_states")
+            check_range(following, n_states, "Demonstrations.next_states", "n_states")
 
     @property
     def _form(self) -> str:
@@ -462,10 +642,23 @@ def tabulated(demonstrations: Demonstrations, task: Task) -> tuple[Task, np.ndar
     """The task with a model, counted where it has none, and the visits of each pair, (S, A)."""
     check_kind(demonstrations, Demonstrations, "demonstrations")
     check_kind(task, Task, "task")
+    task = named(task, demonstrations)
     visits = demonstrations.counts(task.n_states, task.n_actions).visits
     task = task.counted(demonstrations) if task.transitions is None else task
     check_possible(demonstrations, task.available_table())
     return task, visits
+
+
+def named(task: Task, demonstrations: Demonstrations) -> Task:
+    """The task with the labels of the demonstrations where it has none; they must agree."""
+    if demonstrations.labels is None or task.labels == demonstrations.labels:
+        return task
+    if task.labels is None:
+        return replace(task, labels=demonstrations.labels)
+    raise InvalidInput(
+        f"`Demonstrations.labels` must be those of the task, {task.labels!r}; they are "
+        f"{demonstrations.labels!r}. Read the log with `labels=task.labels`."
+    )
 
 
 def check_possible(demonstrations: Demonstrations, available: MaskTable) -> None:

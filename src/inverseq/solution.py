@@ -18,6 +18,7 @@ from inverseq._checks import as_array, as_numbers, check_kind, check_range
 from inverseq.demonstrations import Demonstrations
 from inverseq.errors import DamagedFile, InvalidInput
 from inverseq.io import storage
+from inverseq.labels import Labels, are_labels
 from inverseq.nets import MLP, DeepSets, Network, Params, leaves, tree
 from inverseq.shapes import MaskTable, Table
 from inverseq.task import Task
@@ -239,6 +240,10 @@ class Solution:
     """The demonstrator's: policies are ``softmax(Q / temperature)``."""
     info: Info
     """How it was found, and how far to trust it."""
+    labels: Labels | None = None
+    """What states and actions are called. Every function takes labels that are text or tuples in
+    the place of numbers; labels that are integers are turned into numbers by
+    ``labels.state_numbers``."""
 
     # -- functions of states --
 
@@ -254,7 +259,9 @@ class Solution:
         Where the reward is no function of states and actions, in the zero gauge of networks, it is
         what the policy says of the action beyond what it says of the state to which it led.
         """
-        rows = self.found.check(states)
+        rows = self._rows(states)
+        if self.labels is not None and are_labels(actions):
+            actions = self.labels.action_numbers(actions)
         actions = np.asarray(actions)
         check_range(actions, self.n_actions, "actions", "n_actions")
         each = np.arange(len(rows))
@@ -275,7 +282,7 @@ class Solution:
 
         The log-sum-exp in place of the maximum where the solution's backup is "soft".
         """
-        rows = self.found.check(states)
+        rows = self._rows(states)
         return self._value(*(self.found.look_up(name, rows) for name in ("q", "available")))
 
     def q_constrained(self, states: Any) -> np.ndarray:
@@ -287,7 +294,7 @@ class Solution:
 
         The log-sum-exp in place of the maximum where the solution's backup is "soft".
         """
-        rows = self.found.check(states)
+        rows = self._rows(states)
         return self._value(*(self.found.look_up(name, rows) for name in ("q_constrained", "safe")))
 
     def predict_proba(self, states: Any, *, constrained: bool = True) -> np.ndarray:
@@ -296,11 +303,14 @@ class Solution:
         ``constrained=False`` asks for the demonstrator's own policy instead. Where nothing is left
         to do, the row is 0 throughout.
         """
-        return np.asarray(np.exp(self._log_policy(self.found.check(states), constrained)))
+        return np.asarray(np.exp(self._log_policy(self._rows(states), constrained)))
 
     def predict(self, states: Any, *, constrained: bool = True) -> np.ndarray:
-        """The best action of each state (greedy), (batch,)."""
-        rows = self.found.check(states)
+        """The best action of each state (greedy), (batch,).
+
+        Asked in labels it answers in labels; asked in numbers, in numbers.
+        """
+        rows = self._rows(states)
         log_pi = self._log_policy(rows, constrained)
         stuck = np.flatnonzero(np.isneginf(log_pi).all(axis=1))
         if stuck.size:
@@ -308,12 +318,24 @@ class Solution:
                 f"`Solution.predict` must be asked about states with a viable action; state "
                 f"{rows[stuck[0]]} (row {stuck[0]}) has none under the constraints."
             )
-        return np.asarray(log_pi.argmax(axis=1))
+        best = np.asarray(log_pi.argmax(axis=1))
+        if self.labels is None or not are_labels(states):
+            return best
+        names = np.empty(self.n_actions, object)
+        names[:] = self.labels.actions
+        return np.asarray(names[best])
 
     def score(self, demonstrations: Demonstrations, *, constrained: bool = True) -> float:
         """The mean log-likelihood per step, in nats; minus infinity with a forbidden step."""
         check_kind(demonstrations, Demonstrations, "demonstrations")
-        rows = self.found.check(demonstrations.states)
+        if None not in (self.labels, demonstrations.labels) and (
+            self.labels != demonstrations.labels
+        ):
+            raise InvalidInput(
+                f"`demonstrations` must have the labels of the solution, {self.labels!r}; they "
+                f"have {demonstrations.labels!r}. Read the log with `labels=solution.labels`."
+            )
+        rows = self._rows(demonstrations.states)
         check_range(demonstrations.actions, self.n_actions, "actions", "n_actions")
         each = self._log_policy(rows, constrained)[np.arange(len(rows)), demonstrations.actions]
         weights = demonstrations.step_weights
@@ -382,6 +404,46 @@ class Solution:
         """Which states the demonstrations show, (S,); None where there were no demonstrations."""
         return None if self.tables.visits is None else self.tables.visits.sum(axis=1) > 0
 
+    def to_table(self) -> Any:
+        """An Arrow table with a row for each state and action, under their labels.
+
+        Labels of several columns are columns ``state_1``, ``state_2`` and so on. Polars and pandas
+        take it as it is: ``polars.from_arrow(table)``, ``table.to_pandas()``.
+
+        >>> import inverseq as iq
+        >>> log = {"place": ["a", "b", "a"], "move": ["go", "back", "go"]}
+        >>> seen = iq.Demonstrations.from_table(log, state="place", action="move")
+        >>> found = iq.BehaviouralCloning(prior=1.0).fit(seen, seen.task(0.9))
+        >>> found.to_table().select(["state", "action", "probability", "visits"]).to_pylist()[1]
+        {'state': 'a', 'action': 'go', 'probability': 0.666..., 'visits': 1.0}
+        """
+        import pyarrow as pa
+
+        tables = self.tables
+        n_states, n_actions = tables.q.shape
+        labels = self.labels or Labels(range(n_states), range(n_actions))
+        states, actions = np.divmod(np.arange(n_states * n_actions), n_actions)
+        columns: dict[str, Any] = {}
+        for name, known, numbers in (
+            ("state", labels.states or (), states),
+            ("action", labels.actions, actions),
+        ):
+            parts = [known]
+            if isinstance(known[0], tuple):
+                parts = list(zip(*known, strict=True))
+            for i, part in enumerate(parts, 1):
+                called = name if len(parts) == 1 else f"{name}_{i}"
+                columns[called] = pa.array(part).take(pa.array(numbers))
+        columns |= {
+            "reward": tables.reward.ravel(),
+            "q": tables.q.ravel(),
+            "probability": self.policy_table.ravel(),
+            "available": tables.available.ravel(),
+        }
+        if tables.visits is not None:
+            columns["visits"] = tables.visits.ravel()
+        return pa.table(columns)
+
     # -- other views --
 
     def regauge(self, gauge: Gauge, task: Task, *, backup: Backup | None = None) -> Solution:
@@ -436,7 +498,7 @@ class Solution:
         )
         available = task.available_table()
         tables = Tables(found.reward, found.q, available, found.safe, found.q_constrained, visits)
-        return cls(tables, task.temperature, info)
+        return cls(tables, task.temperature, info, task.labels)
 
     def timed(self, seconds: float) -> Solution:
         """The same with its wall time, once all is done."""
@@ -459,6 +521,8 @@ class Solution:
                 **{name: getattr(found, name) for name in KEPT},
             }
         about = {"temperature": self.temperature, "info": plain(dataclasses.asdict(self.info))}
+        if self.labels is not None:
+            about["labels"] = self.labels.plain()
         storage.write_folder(folder, "solution", arrays, kept | about)
 
     @classmethod
@@ -481,8 +545,9 @@ class Solution:
             known["change"] = tuple(map(float, known["change"]))
             known["residual"] = None if known["residual"] is None else float(known["residual"])
             info, temperature = Info(**known), float(settings["temperature"])
+            labels = Labels.from_plain(settings.get("labels"))
             if settings["kind"] == "tables":
-                return cls(Tables(**arrays), temperature, info)
+                return cls(Tables(**arrays), temperature, info, labels)
             scaling = arrays.pop("scaling")
             params = tree(arrays, "params")
             made = network or known_network(settings["network"])
@@ -500,10 +565,16 @@ class Solution:
             )
         if task is not None:
             check_same(assumptions(task), info.task)
-        return cls(Networks(made, params, scaling, **kept, task=task), temperature, info)
+        return cls(Networks(made, params, scaling, **kept, task=task), temperature, info, labels)
+
+    def _rows(self, states: Any) -> np.ndarray:
+        """States as numbers or rows of numbers, checked."""
+        if self.labels is not None and self.labels.states is not None and are_labels(states):
+            states = self.labels.state_numbers(states)
+        return self.found.check(states)
 
     def _look_up(self, name: str, states: Any) -> np.ndarray:
-        return self.found.look_up(name, self.found.check(states))
+        return self.found.look_up(name, self._rows(states))
 
     def _value(self, q: np.ndarray, safe: np.ndarray) -> np.ndarray:
         soft = self.info.backup == "soft"

@@ -34,7 +34,7 @@ from inverseq._checks import as_array, as_number, as_whole, check_choice, check_
 from inverseq._processes import side_by_side
 from inverseq._progress import Bar
 from inverseq._random import generator
-from inverseq.demonstrations import Demonstrations, check_possible
+from inverseq.demonstrations import Demonstrations, check_possible, named
 from inverseq.errors import Diverged, InvalidInput, MissingExtra, NotConverged
 from inverseq.io import storage
 from inverseq.nets import MLP, DeepSets, Network, Params, need_jax, need_optax
@@ -244,6 +244,7 @@ class Problem:
     def __init__(self, demonstrations: Demonstrations, task: Task, settings: Trained) -> None:
         check_kind(demonstrations, Demonstrations, "demonstrations")
         check_kind(task, Task, "task")
+        task = named(task, demonstrations)
         self.settings, self.seen = settings, demonstrations
         self.tabular, self.dtype = demonstrations.tabular, np.dtype(settings.precision)
         self.task = task
@@ -366,7 +367,7 @@ class Problem:
                 self.settings.network, dict(params), self.scaling, task.n_actions,
                 task.temperature, task.discount, self.constrained, task.available is not None, task,
             )  # fmt: skip
-            return Solution(found, task.temperature, info)
+            return Solution(found, task.temperature, info, task.labels)
         assert self.visits is not None
         said = {name: self.evaluate(part) for name, part in params.items()}
         return tabulated(said, task, self.visits, self.safe, info)
@@ -392,7 +393,7 @@ def tabulated(
     tables = Tables(reward, np.where(available, q, -np.inf), available, safe, q_c, visits)
     unvisited = int((visits.sum(axis=1) == 0).sum())
     info = replace(info, task=assumptions(task), unvisited_states=unvisited)
-    return Solution(tables, task.temperature, info)
+    return Solution(tables, task.temperature, info, task.labels)
 
 
 # -- the compiled part -------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from inverseq.errors import InvalidInput
+from inverseq.labels import words
 from inverseq.report.blocks import (
     Block,
     Chart,
@@ -181,7 +182,17 @@ def rewards(solution: Solution) -> np.ndarray:
 def names(solution: Solution, grid: bool) -> list[str]:
     """What the actions are called."""
     n = solution.tables.q.shape[1]
+    if solution.labels is not None:
+        return [words(label) for label in solution.labels.actions]
     return list(MOVES[:n]) if grid and n in (4, 5) else [f"action {a}" for a in range(n)]
+
+
+def state_name(solution: Solution, state: int) -> str:
+    """What a state is called."""
+    labels = solution.labels
+    if labels is None or labels.states is None:
+        return str(state)
+    return words(labels.states[state])
 
 
 def grid_maps(solution: Solution, shape: tuple[int, int]) -> list[Block]:
@@ -298,9 +309,13 @@ def state_table(solution: Solution) -> Table:
     rows = []
     for s, numbers in enumerate(np.column_stack([value, reward, policy])):
         rows.append(
-            [str(s), *(None if np.isnan(x) else f"{x:.3f}".replace("-", "−") for x in numbers)]
+            [
+                state_name(solution, s),
+                *(None if np.isnan(x) else f"{x:.3f}".replace("-", "−") for x in numbers),
+            ]
         )
-    columns = [Column(head, numeric=True) for head in ("state", *heads)]
+    named = solution.labels is not None
+    columns = [Column("state", numeric=not named), *(Column(head, numeric=True) for head in heads)]
     notes = ["A dash: never seen, or not available."]
     ruled = solution.tables.q_constrained is not None
     notes += ["π is the policy under the constraints."] if ruled else []
