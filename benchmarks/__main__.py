@@ -16,7 +16,7 @@ from rich.table import Table
 from benchmarks.measure import Row, machine, number
 from inverseq.io.storage import write_file
 
-NAMES = ("iavi_small", "iavi_large", "iql", "maxent", "deep", "highway", "start")
+NAMES = ("iavi_small", "iavi_large", "iql", "maxent", "coverage", "deep", "highway", "start")
 
 
 def main() -> None:

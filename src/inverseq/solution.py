@@ -206,6 +206,62 @@ class Networks:
         return np.concatenate(found).astype(float)
 
 
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """How far a table of estimates may be from what it estimates, entry by entry.
+
+    NaN where nothing was measured: what is not available, and states that the log never shows.
+    """
+
+    error: Table
+    """The standard error."""
+    low: Table
+    """The lower end of an interval that covers the truth as often as the level says."""
+    high: Table
+    """The upper end."""
+
+    def __post_init__(self) -> None:
+        for name, array in self.arrays().items():
+            if array.shape != self.error.shape:
+                raise InvalidInput(
+                    f"`Spread.{name}` must have the shape of `error`, {self.error.shape}; it has "
+                    f"{array.shape}."
+                )
+            array.flags.writeable = False
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The arrays by name."""
+        return {"error": self.error, "low": self.low, "high": self.high}
+
+
+@dataclass(frozen=True, eq=False)
+class Uncertainty:
+    """What chance did to the tables of a solution; `inverseq.uncertainty` measures it."""
+
+    reward: Spread
+    """Of ``r(s, a)``."""
+    q: Spread
+    """Of ``Q(s, a)``, without constraints."""
+    policy: Spread
+    """Of the demonstrator's probabilities, without constraints."""
+    method: str
+    """"delta" or "bootstrap"."""
+    level: float
+    """How often the intervals are to cover the truth."""
+    why: str
+    """Why this method."""
+    over: str = ""
+    """What the bootstrap drew: "episode" or "unit"."""
+    replications: int = 0
+    """How often it drew."""
+    seed: int | None = None
+    """What it drew with."""
+
+
+SPREADS = ("reward", "q", "policy")
+HARDLY = 10
+"""A state with fewer visits says hardly anything: of a fair coin thrown nine times the share of
+heads has a standard error of 0.17."""
 LARGEST_BATCH = 4096
 """So many states are put through a network at once: more would only need memory."""
 NEEDS_CONSTRAINTS = (
@@ -239,6 +295,8 @@ class Solution:
     """The demonstrator's: policies are ``softmax(Q / temperature)``."""
     info: Info
     """How it was found, and how far to trust it."""
+    uncertainty: Uncertainty | None = None
+    """How far chance may have moved its tables, where that was measured: `inverseq.uncertainty`."""
 
     # -- functions of states --
 
@@ -296,7 +354,15 @@ class Solution:
         ``constrained=False`` asks for the demonstrator's own policy instead. Where nothing is left
         to do, the row is 0 throughout.
         """
-        return np.asarray(np.exp(self._log_policy(self.found.check(states), constrained)))
+        return np.asarray(np.exp(self.predict_log_proba(states, constrained=constrained)))
+
+    def predict_log_proba(self, states: Any, *, constrained: bool = True) -> np.ndarray:
+        """The logarithm of `predict_proba`, which does not round to minus infinity."""
+        return self._log_policy(self.found.check(states), constrained)
+
+    def can(self, states: Any) -> np.ndarray:
+        """What the demonstrator could do, bool (batch, actions)."""
+        return self._look_up("available", states)
 
     def predict(self, states: Any, *, constrained: bool = True) -> np.ndarray:
         """The best action of each state (greedy), (batch,)."""
@@ -382,6 +448,14 @@ class Solution:
         """Which states the demonstrations show, (S,); None where there were no demonstrations."""
         return None if self.tables.visits is None else self.tables.visits.sum(axis=1) > 0
 
+    @property
+    def scarce(self) -> np.ndarray | None:
+        """Which states the demonstrations never or hardly show (fewer than `HARDLY` visits), (S,).
+
+        What stands there is convention or chance. None where there were no demonstrations.
+        """
+        return None if self.tables.visits is None else self.tables.visits.sum(axis=1) < HARDLY
+
     # -- other views --
 
     def regauge(self, gauge: Gauge, task: Task, *, backup: Backup | None = None) -> Solution:
@@ -459,6 +533,10 @@ class Solution:
                 **{name: getattr(found, name) for name in KEPT},
             }
         about = {"temperature": self.temperature, "info": plain(dataclasses.asdict(self.info))}
+        if (spread := self.uncertainty) is not None:
+            fields = {f.name: getattr(spread, f.name) for f in dataclasses.fields(spread)}
+            arrays |= leaves({name: fields.pop(name).arrays() for name in SPREADS}, "uncertainty")
+            about["uncertainty"] = fields
         storage.write_folder(folder, "solution", arrays, kept | about)
 
     @classmethod
@@ -481,8 +559,13 @@ class Solution:
             known["change"] = tuple(map(float, known["change"]))
             known["residual"] = None if known["residual"] is None else float(known["residual"])
             info, temperature = Info(**known), float(settings["temperature"])
+            about = settings.get("uncertainty")
+            if about is not None:
+                parts = tree(arrays, "uncertainty")
+                about = Uncertainty(**{n: Spread(**parts[n]) for n in SPREADS}, **about)
+                arrays = {n: x for n, x in arrays.items() if not n.startswith("uncertainty/")}
             if settings["kind"] == "tables":
-                return cls(Tables(**arrays), temperature, info)
+                return cls(Tables(**arrays), temperature, info, about)
             scaling = arrays.pop("scaling")
             params = tree(arrays, "params")
             made = network or known_network(settings["network"])
