@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -76,7 +75,7 @@ def walks(world: Truth, rng: np.random.Generator) -> Demonstrations:
 def drawn(rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """One column of each row of probabilities."""
     columns = (np.cumsum(rows, axis=1) < rng.random(len(rows))[:, None]).sum(axis=1)
-    return np.minimum(columns, rows.shape[1] - 1)
+    return np.asarray(np.minimum(columns, rows.shape[1] - 1))
 
 
 class Covered(NamedTuple):
@@ -93,15 +92,12 @@ def coverage(
     method: uncertainty.Method,
     log: Callable[[Truth, np.random.Generator], Demonstrations],
     replications: int,
-    workers: int,
+    workers: int | None = None,
 ) -> Covered:
     """Draw so many logs, and see whose intervals cover."""
-    parts = np.array_split(np.arange(replications), max(1, 4 * workers))
+    parts = np.array_split(np.arange(replications), 8)
     jobs = [(truth(), known, method, log, part) for part in parts]
-    if workers:
-        results = [found for _, found in side_by_side(covered, jobs, workers)]
-    else:
-        results = [covered(*job) for job in jobs]
+    results = [found for _, found in side_by_side(covered, jobs, workers)]
     hits = np.sum([hits for hits, _ in results], axis=0)
     return Covered(hits / replications, sum(refused for _, refused in results))
 
@@ -130,13 +126,13 @@ def covered(
 
 def run() -> list[Row]:
     """20 states, 3 actions, 200 visits a pair, discount 0.9, 95 % intervals, uniform gauge."""
-    rows, workers = [], os.cpu_count() or 1
+    rows = []
     cases: list[tuple[uncertainty.Method, Any, int]] = [
         ("auto", independent, DELTA), ("auto", walks, DELTA), ("bootstrap", walks, BOOTSTRAP)
     ]  # fmt: skip
     for method, log, replications in cases:
         for known in (True, False):
-            found = coverage(known, method, log, replications, workers)
+            found = coverage(known, method, log, replications)
             name = "delta" if method == "auto" else method
             how = f"{name}, {log.__name__}, model {'known' if known else 'counted'}"
             for what, share in zip(("reward", "Q"), found.share, strict=True):

@@ -562,7 +562,8 @@ class Solution:
             about = settings.get("uncertainty")
             if about is not None:
                 parts = tree(arrays, "uncertainty")
-                about = Uncertainty(**{n: Spread(**parts[n]) for n in SPREADS}, **about)
+                spreads = (Spread(**parts[name]) for name in SPREADS)
+                about = Uncertainty(*spreads, **about)
                 arrays = {n: x for n, x in arrays.items() if not n.startswith("uncertainty/")}
             if settings["kind"] == "tables":
                 return cls(Tables(**arrays), temperature, info, about)

@@ -20,21 +20,22 @@ maximum has no derivative at a tie; elsewhere there is the bootstrap.
 
 from __future__ import annotations
 
-import os
 import warnings
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from inverseq import _linear, planning
-from inverseq._checks import as_number, as_whole, check_choice, check_kind
+from inverseq._checks import as_number, as_whole, check_choice, check_kind, check_workers
 from inverseq._processes import side_by_side
 from inverseq._progress import Bar
 from inverseq._random import generator
 from inverseq.algorithms.iavi import IAVI
 from inverseq.demonstrations import Demonstrations, tabulated
 from inverseq.errors import InvalidInput, InverseqWarning
+from inverseq.evaluate import groups
 from inverseq.gauges import EXACT, Gauge, Uniform, Zero, reference
 from inverseq.shapes import Table
 from inverseq.solution import SPREADS, Solution, Spread, Uncertainty
@@ -51,9 +52,8 @@ LARGEST_DELTA = 20_000
 A map of 100 by 100 cells takes a few seconds."""
 BLOCK_NUMBERS = 4_000_000
 """How many numbers a block of columns may hold for all pairs: 32 MB."""
-FEWEST_UNITS = 5
-"""With fewer units the bootstrap draws episodes: of two or three animals there is nothing to draw.
-"""
+PARTS = 40
+"""Into how many jobs the draws of a bootstrap are divided."""
 LARGEST_BOOTSTRAP = 2**28
 """How many numbers all replications may hold: 2 GiB."""
 
@@ -76,11 +76,11 @@ def fit(
     >>> import inverseq as iq
     >>> world = iq.worlds.gridworld(3)
     >>> seen = world.demonstrations(episodes=2000, length=20, seed=0)
-    >>> found = fit(iq.IAVI(), seen, world.task)
+    >>> found = fit(iq.IAVI(), seen, world.task, workers=0)
     >>> found.uncertainty.method, found.uncertainty.reward.error.shape
     ('bootstrap', (9, 5))
-    >>> print(found.uncertainty.why)  # in the middle, right is as good as down
-    the best action of state 4 leads by 0.6 standard errors only, where the delta method needs 2
+    >>> print(found.uncertainty.why)
+    the best action of state 1 leads by 0.4 standard errors only, where the delta method needs 2
 
     Args:
         algorithm: Any algorithm for tables.
@@ -95,7 +95,7 @@ def fit(
             it states none. Without it rewards would differ by what means nothing.
         seed: That of the draws, and of every fit.
         workers: How many processes; 0 fits one after another in this one, None takes one for each
-            core. The answer is the same.
+            core. The answer is the same, bit for bit.
         progress: None shows a bar on a terminal.
     """
     check_kind(demonstrations, Demonstrations, "demonstrations")
@@ -105,8 +105,7 @@ def fit(
         raise InvalidInput(f"`level` must lie between 0 and 1; got {level!r}.")
     if as_whole(replications) < 2:
         raise InvalidInput(f"`replications` must be an integer of at least 2; got {replications!r}")
-    if workers is not None and as_whole(workers) != workers:
-        raise InvalidInput(f"`workers` must be None or an integer from 0; got {workers!r}.")
+    check_workers(workers)
     generator(seed)
     if not demonstrations.tabular:
         raise InvalidInput(
@@ -216,7 +215,7 @@ def trusted(job: Job, found: Solution) -> tuple[str, str]:
     pairs = available & decides[:, None]
     each = visits**2 / np.maximum(squares(job.demonstrations, visits), 1e-300)
     each = np.where(pairs, each, np.inf)
-    s, a = np.unravel_index(each.argmin(), each.shape)
+    s, a = divmod(int(each.argmin()), each.shape[1])
     least = float(each[s, a])
     if least < FEWEST_VISITS:
         return (
@@ -385,18 +384,13 @@ def bootstrap(
     job = job._replace(task=job.task.unconstrained())
     name = type(job.algorithm).__name__
     with Bar(f"{name} for {replications} draws of {over}s", replications, progress) as bar:
-        if workers == 0:
-            for i in range(replications):
-                drawn[i] = replicate(job, member, i, i + 1)[0]
-                bar.advance()
-        else:
-            workers = min(workers or os.cpu_count() or 1, replications)
-            # Some draws at once: the demonstrations are sent with each job.
-            cuts = np.linspace(0, replications, min(8 * workers, replications) + 1).astype(int)
-            jobs = [(job, member, int(a), int(b)) for a, b in zip(cuts, cuts[1:], strict=False)]
-            for i, tables in side_by_side(replicate, jobs, workers):
-                drawn[jobs[i][2] : jobs[i][3]] = tables
-                bar.advance(len(tables))
+        # Some draws at once: the demonstrations are sent with each job.
+        parts = min(PARTS, replications)
+        cuts = np.linspace(0, replications, parts + 1).astype(int).tolist()
+        jobs = [(job, member, a, b) for a, b in pairwise(cuts)]
+        for i, tables in side_by_side(replicate, jobs, workers):
+            drawn[jobs[i][2] : jobs[i][3]] = tables
+            bar.advance(len(tables))
     drawn = np.where(measurable(found), drawn, np.nan)
     known = np.isfinite(drawn).all(axis=(0, 1))
     inner = drawn[:, :, known]
@@ -412,16 +406,6 @@ def bootstrap(
         Spread(*(table(values[i]) for values in measured)) for i in range(len(SPREADS))
     )
     return (reward, q, policy), over
-
-
-def groups(demonstrations: Demonstrations) -> tuple[str, np.ndarray]:
-    """What can be drawn independently, "unit" or "episode", and the number of each step's."""
-    d = demonstrations
-    if d.units is not None:
-        labels, member = np.unique(d.units, return_inverse=True)
-        if len(labels) >= FEWEST_UNITS:
-            return "unit", member
-    return "episode", np.unique(d.episodes, return_inverse=True)[1]
 
 
 def replicate(job: Job, member: np.ndarray, first: int, last: int) -> np.ndarray:
