@@ -65,6 +65,11 @@ ALLOWED = {
         *["_checks", "_progress", "_random", *WORDS],
     ],
     "evaluate": [*NOUNS, "_checks", "equations", "planning", *WORDS],
+    "identification": [*NOUNS, "evaluate", "_checks", "_processes", "_progress", "_random", *WORDS],
+    "uncertainty": [
+        *[*NOUNS, "algorithms.iavi", "evaluate", "gauges", "planning", "_linear"],
+        *["_checks", "_processes", "_progress", "_random", *WORDS],
+    ],
     "worlds": ["worlds.*"],
     "worlds.gym": [
         *[*MODEL, "demonstrations", "io.spaces", "worlds.gym_wrappers", "_random", *WORDS],
@@ -76,7 +81,10 @@ ALLOWED = {
     ],
     "worlds.*": [*MODEL, "demonstrations", "planning", "worlds.*", "_random", *WORDS],
     "report": ["report.*"],
-    "report.*": ["solution", "evaluate", "worlds", "worlds.*", "report.*", "io.storage", *WORDS],
+    "report.*": [
+        *["solution", "evaluate", "identification", "worlds", "worlds.*", "report.*"],
+        *["io.storage", *WORDS],
+    ],
     "experiments": ["experiments.*"],
     "experiments.*": ["*", "!cli"],
     "cli": ["*"],

@@ -313,9 +313,10 @@ def interval(
 ) -> tuple[float, float]:
     """Where the weighted mean of steps would lie in other logs: steps of a group go together.
 
-    The standard error is that of a ratio of sums over groups (clustered, "sandwich"), and the
-    quantiles are Student's with as many degrees of freedom as groups, less one. NaN for less than
-    two groups with any weight, or where a value is infinite.
+    The standard error is by how much the mean moves when one group after another is left out (the
+    jackknife, which of groups of one size is the usual one), and the quantiles are Student's with
+    as many degrees of freedom as groups, less one. NaN for less than two groups with any weight, or
+    where a value is infinite.
 
     >>> low, high = interval(np.array([0.0, 0.0, 1.0, 1.0]), np.ones(4), np.array([0, 0, 1, 1]))
     >>> round((low + high) / 2, 9), round((high - low) / 2, 2)  # 12.7 standard errors of 0.5
@@ -331,8 +332,9 @@ def interval(
     if n < 2 or not np.isfinite(values).all():
         return float("nan"), float("nan")
     mean = float(np.average(values, weights=weights))
-    missed = np.bincount(member, weights * (values - mean))
-    error = float(np.sqrt(n / (n - 1) * (missed**2).sum()) / weights.sum())
+    left = weights.sum() - np.bincount(member, weights)
+    moved = np.bincount(member, weights * (values - mean)) / left
+    error = float(np.sqrt((n - 1) / n * (moved**2).sum()))
     reach = float(stdtrit(n - 1, 0.5 + level / 2)) * error
     return mean - reach, mean + reach
 

@@ -96,7 +96,7 @@ def verdict(info: Info) -> Verdict:
     counted = "" if free is not None else ", as far as the dynamics let choices tell (not counted)"
     return Verdict(
         f"Identified: {which}{up_to}{counted}, given the discount; the discount only by how well "
-        f"it foretells (`discount_profile`).",
+        f"each foretells what is held out.",
         f"Not identified: {unit}.",
         free is not None,
     )
