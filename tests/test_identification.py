@@ -182,7 +182,8 @@ def test_intervals_of_likelihoods_cover():
         values = rng.normal(size=40)[member] + rng.normal(size=len(member))
         low, high = iq.evaluate.interval(values, np.ones(len(values)), member)
         covered += low <= 0 <= high
-    assert 0.93 < covered / 1000 < 0.97
+    # Four binomial errors around 0.95, and a point less: groups are few and uneven.
+    assert 0.91 < covered / 1000 < 0.98
 
 
 def test_the_likelihood_of_a_solution_is_that_of_its_table():
