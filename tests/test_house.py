@@ -67,7 +67,7 @@ ALLOWED = {
     "evaluate": [*NOUNS, "_checks", "equations", "planning", *WORDS],
     "identification": [*NOUNS, "evaluate", "_checks", "_processes", "_progress", "_random", *WORDS],
     "uncertainty": [
-        *[*NOUNS, "algorithms.iavi", "evaluate", "gauges", "planning", "_linear"],
+        *[*NOUNS, "algorithms.iavi", "evaluate", "gauges", "planning", "transitions", "_linear"],
         *["_checks", "_processes", "_progress", "_random", *WORDS],
     ],
     "worlds": ["worlds.*"],

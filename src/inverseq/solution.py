@@ -562,8 +562,8 @@ class Solution:
             about = settings.get("uncertainty")
             if about is not None:
                 parts = tree(arrays, "uncertainty")
-                spreads = (Spread(**parts[name]) for name in SPREADS)
-                about = Uncertainty(*spreads, **about)
+                reward, q, policy = (Spread(**parts[name]) for name in SPREADS)
+                about = Uncertainty(reward, q, policy, **about)
                 arrays = {n: x for n, x in arrays.items() if not n.startswith("uncertainty/")}
             if settings["kind"] == "tables":
                 return cls(Tables(**arrays), temperature, info, about)

@@ -37,9 +37,10 @@ from inverseq.demonstrations import Demonstrations, tabulated
 from inverseq.errors import InvalidInput, InverseqWarning
 from inverseq.evaluate import groups
 from inverseq.gauges import EXACT, Gauge, Uniform, Zero, reference
-from inverseq.shapes import Table
+from inverseq.shapes import Sparse, Table
 from inverseq.solution import SPREADS, Solution, Spread, Uncertainty
 from inverseq.task import Task
+from inverseq.transitions import Transitions
 
 Method = Literal["auto", "delta", "bootstrap"]
 
@@ -50,8 +51,9 @@ CLEAR = 2.0
 LARGEST_DELTA = 20_000
 """More states than that, and a solve for each of them takes longer than to fit some hundred times.
 A map of 100 by 100 cells takes a few seconds."""
-BLOCK_NUMBERS = 4_000_000
-"""How many numbers a block of columns may hold for all pairs: 32 MB."""
+BLOCK_NUMBERS = 300_000
+"""How many numbers a block of columns may hold for all pairs: what a cache holds is faster by far.
+"""
 PARTS = 40
 """Into how many jobs the draws of a bootstrap are divided."""
 LARGEST_BOOTSTRAP = 2**28
@@ -130,7 +132,7 @@ def fit(
             *spreads, "bootstrap", float(level), why_not or why, over, as_whole(replications), seed
         )
     else:
-        measured = Uncertainty(*delta(job, found, level), "delta", float(level), why)
+        measured = Uncertainty(*delta(job, found, level, progress), "delta", float(level), why)
     return replace(found, uncertainty=measured)
 
 
@@ -209,6 +211,8 @@ def trusted(job: Job, found: Solution) -> tuple[str, str]:
             f"method takes the inverse",
             "",
         )
+    if not _linear.thin(tabulated(job.demonstrations, job.task)[0].uniform_chain):
+        return "the graph of the model is too wide for the factors that the delta method needs", ""
     visits = found.tables.visits
     assert visits is not None  # it was fitted to demonstrations
     decides = np.ones(len(visits), bool) if job.task.terminal is None else ~job.task.terminal
@@ -258,12 +262,14 @@ def leads(found: Solution, visits: Table, pairs: np.ndarray) -> np.ndarray:
     return lead
 
 
-def delta(job: Job, found: Solution, level: float) -> tuple[Spread, Spread, Spread]:
+def delta(
+    job: Job, found: Solution, level: float, progress: bool | None
+) -> tuple[Spread, Spread, Spread]:
     """The spreads of reward, values and policy, from their derivatives by the counts."""
     from scipy.special import expit, logit, ndtri
 
     reward, q, policy = estimates(found)
-    variances = delta_variances(job, found)
+    variances = delta_variances(job, found, progress)
     errors = [np.where(measurable(found), np.sqrt(np.maximum(v, 0.0)), np.nan) for v in variances]
     z = float(ndtri(0.5 + level / 2))
     spreads = [Spread(e, x - z * e, x + z * e) for x, e in zip((reward, q), errors, strict=False)]
@@ -277,7 +283,9 @@ def delta(job: Job, found: Solution, level: float) -> tuple[Spread, Spread, Spre
     return spreads[0], spreads[1], spread
 
 
-def delta_variances(job: Job, found: Solution) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def delta_variances(
+    job: Job, found: Solution, progress: bool | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The variances of reward, values and policy, (S, A) each; the letters are the docstring's."""
     algorithm: IAVI = job.algorithm
     visits = found.tables.visits
@@ -320,12 +328,18 @@ def delta_variances(job: Job, found: Solution) -> tuple[np.ndarray, np.ndarray, 
         scattered = np.where(available, gamma**2 * spread * weight / seen**2, 0.0)
     own = own + (mu**2 * scattered).sum(axis=1)
 
-    reward, q = through(chain, model, gamma, own, along, along - mu * scattered)
+    reward, q = through(chain, model, gamma, own, along, along - mu * scattered, progress)
     return reward + apart + scattered, q + apart, share[:, None] * policy * (1 - policy)
 
 
 def through(
-    chain: Any, model: Any, gamma: float, own: np.ndarray, along_q: Table, along_reward: Table
+    chain: Sparse,
+    model: Transitions,
+    gamma: float,
+    own: np.ndarray,
+    along_q: Table,
+    along_reward: Table,
+    progress: bool | None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """What the noise of all states adds to the variances of reward and values, (S, A) each.
 
@@ -334,25 +348,26 @@ def through(
     """
     n_states, n_actions = along_q.shape
     factors = _linear.factorise(_linear.System(chain, gamma))
-    for_q = np.zeros(n_states)
-    for_reward = np.zeros((n_states, n_actions))
-    crossed_q, crossed_reward = np.zeros(n_states), np.zeros((n_states, n_actions))
+    q, reward = np.zeros(n_states), np.zeros((n_states, n_actions))
+    # G(s, s), and the same of rewards.
+    moves, pays = np.zeros(n_states), np.zeros((n_states, n_actions))
     noisy = np.flatnonzero((own > 0) | (along_q != 0).any(axis=1) | (along_reward != 0).any(axis=1))
     size = max(1, BLOCK_NUMBERS // (n_states * n_actions))
-    for at in range(0, len(noisy), size):
-        block = noisy[at : at + size]
-        each = np.arange(len(block))
-        units = np.zeros((n_states, len(block)))
-        units[block, each] = 1.0
-        moved = factors.solve(units)
-        paid = (model.matrix @ moved).reshape(n_states, n_actions, -1)
-        paid = moved[:, None, :] - gamma * paid
-        for_q += moved**2 @ own[block]
-        for_reward += paid**2 @ own[block]
-        crossed_q[block] = moved[block, each]
-        crossed_reward[block] = paid[block, :, each]
-    q = for_q[:, None] + 2 * crossed_q[:, None] * along_q
-    return for_reward + 2 * crossed_reward * along_reward, q
+    with Bar("delta method", len(noisy), progress) as bar:
+        for at in range(0, len(noisy), size):
+            block = noisy[at : at + size]
+            each = np.arange(len(block))
+            units = np.zeros((n_states, len(block)))
+            units[block, each] = 1.0
+            moved = factors.solve(units)
+            paid = (model.matrix @ moved).reshape(n_states, n_actions, -1)
+            paid = moved[:, None, :] - gamma * paid
+            q += moved**2 @ own[block]
+            reward += paid**2 @ own[block]
+            moves[block] = moved[block, each]
+            pays[block] = paid[block, :, each]
+            bar.advance(len(block))
+    return reward + 2 * pays * along_reward, q[:, None] + 2 * moves[:, None] * along_q
 
 
 # -- the bootstrap -----------------------------------------------------------------------------

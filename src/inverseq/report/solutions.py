@@ -169,7 +169,7 @@ def hardly_seen(solution: Solution) -> np.ndarray:
     """The states that were seen, but so rarely that what stands there is chance, bool (S,)."""
     if solution.visited is None or solution.scarce is None:
         return np.zeros(len(solution.tables.q), bool)
-    return solution.scarce & solution.visited
+    return np.asarray(solution.scarce & solution.visited)
 
 
 def marked(solution: Solution, maps: Maps) -> Maps:
