@@ -50,7 +50,7 @@ CLEAR = 2.0
 """By so many standard errors of their difference must the best action lead the second best."""
 LARGEST_DELTA = 20_000
 """More states than that, and a solve for each of them takes longer than to fit some hundred times.
-A map of 100 by 100 cells takes a few seconds."""
+"""
 BLOCK_NUMBERS = 300_000
 """How many numbers a block of columns may hold for all pairs: what a cache holds is faster by far.
 """
@@ -106,7 +106,9 @@ def fit(
     if not 0 < as_number(level) < 1:
         raise InvalidInput(f"`level` must lie between 0 and 1; got {level!r}.")
     if as_whole(replications) < 2:
-        raise InvalidInput(f"`replications` must be an integer of at least 2; got {replications!r}")
+        raise InvalidInput(
+            f"`replications` must be an integer of at least 2; got {replications!r}."
+        )
     check_workers(workers)
     generator(seed)
     if not demonstrations.tabular:
@@ -152,7 +154,6 @@ class Job(NamedTuple):
         found: Solution = self.algorithm.fit(
             demonstrations, task, seed=self.seed, progress=progress
         )
-        found.tables  # noqa: B018 - says that networks have none
         gauge = self.gauge
         if gauge is None and found.info.gauge == PATH:
             gauge = Uniform()
