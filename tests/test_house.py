@@ -73,6 +73,11 @@ ALLOWED = {
         *["_checks", "_progress", "_random", *WORDS],
     ],
     "evaluate": [*NOUNS, "_checks", "equations", "planning", *WORDS],
+    "identification": [*NOUNS, "evaluate", "_checks", "_processes", "_progress", "_random", *WORDS],
+    "uncertainty": [
+        *[*NOUNS, "algorithms.iavi", "evaluate", "gauges", "planning", "transitions", "_linear"],
+        *["_checks", "_processes", "_progress", "_random", *WORDS],
+    ],
     "worlds": ["worlds.*"],
     "worlds.gym": [
         *[*MODEL, "demonstrations", "io.spaces", "worlds.gym_wrappers", "_random", *WORDS],
@@ -85,14 +90,8 @@ ALLOWED = {
     "worlds.*": [*MODEL, "demonstrations", "planning", "worlds.*", "_random", *WORDS],
     "report": ["report.*"],
     "report.*": [
-        "solution",
-        "labels",
-        "evaluate",
-        "worlds",
-        "worlds.*",
-        "report.*",
-        "io.storage",
-        *WORDS,
+        *["solution", "labels", "evaluate", "identification", "worlds", "worlds.*", "report.*"],
+        *["io.storage", *WORDS],
     ],
     "experiments": ["experiments.*"],
     "experiments.*": ["*", "!cli"],

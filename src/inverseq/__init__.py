@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from inverseq.version import __version__
 
 if TYPE_CHECKING:
-    from inverseq import errors, evaluate, nets, planning, worlds
+    from inverseq import errors, evaluate, identification, nets, planning, uncertainty, worlds
     from inverseq.algorithms import (
         CDQN,
         CIQL,
@@ -64,10 +64,12 @@ __all__ = [
     "errors",
     "evaluate",
     "fit_seeds",
+    "identification",
     "load",
     "nets",
     "planning",
     "read",
+    "uncertainty",
     "worlds",
 ]
 
@@ -84,7 +86,9 @@ HOMES = {
     "fit_seeds": "training",
     "read": "io.files",
 }
-MODULES = {"errors", "evaluate", "nets", "planning", "worlds"}
+MODULES = {
+    *("errors", "evaluate", "identification", "nets", "planning", "uncertainty", "worlds"),
+}
 
 # Hidden from type checkers: they would take every misspelt name for something of any type.
 if not TYPE_CHECKING:

@@ -136,6 +136,12 @@ def shaped(given: Any, shape: tuple[int, ...], name: str, kind: type = float) ->
     return array.astype(kind, copy=False)
 
 
+def check_workers(given: Any) -> None:
+    """Raise unless there can be so many processes: None for one on each core, 0 for none."""
+    if given is not None and as_whole(given) < 0:
+        raise InvalidInput(f"`workers` must be None or an integer from 0; got {given!r}.")
+
+
 def check_range(values: np.ndarray, n: int, what: str, owner: str) -> None:
     """Raise unless all values are integers from 0 to n - 1, naming the first row that is not."""
     if not values.size:

@@ -19,13 +19,19 @@ ONE_THREAD = {
 
 
 def side_by_side(
-    work: Callable[..., Any], jobs: Sequence[tuple[Any, ...]], workers: int
+    work: Callable[..., Any], jobs: Sequence[tuple[Any, ...]], workers: int | None
 ) -> Iterator[tuple[int, Any]]:
     """Results of a function of a module, as they finish: (number of the arguments, result).
+
+    With ``None`` there are as many processes as cores; with 0 all is done in this one.
 
     >>> sorted(side_by_side(max, [(1, 2), (5, 3)], workers=1))
     [(0, 2), (1, 5)]
     """
+    if workers == 0:
+        yield from ((number, work(*given)) for number, given in enumerate(jobs))
+        return
+    workers = min(workers or os.cpu_count() or 1, max(len(jobs), 1))
     # Libraries with threads of their own do not survive a fork.
     with one_thread(), ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         running: dict[Future[Any], int] = {}

@@ -15,6 +15,7 @@ import numpy as np
 from inverseq import planning
 from inverseq._checks import (
     as_array,
+    as_number,
     as_numbers,
     as_whole,
     check_kind,
@@ -25,6 +26,7 @@ from inverseq._checks import (
 )
 from inverseq.demonstrations import Additive, Demonstrations
 from inverseq.errors import InvalidInput
+from inverseq.solution import Solution, Tables
 from inverseq.task import Task
 
 
@@ -57,6 +59,13 @@ class Likelihood:
     """The accuracy there."""
     steps_choice: int
     """How many those were."""
+    interval: tuple[float, float] = (float("nan"), float("nan"))
+    """Where the mean log-likelihood of a step would lie in other logs of this kind, in nats; NaN
+    where there is only one episode."""
+    interval_choice: tuple[float, float] = (float("nan"), float("nan"))
+    """The same where there was a choice."""
+    over: str = "episode"
+    """What was taken to be independent: every "episode", or every "unit"."""
 
     @property
     def bits(self) -> float:
@@ -67,6 +76,18 @@ class Likelihood:
     def bits_choice(self) -> float:
         """The same where there was a choice."""
         return self.nats_choice / float(np.log(2))
+
+    @property
+    def interval_bits(self) -> tuple[float, float]:
+        """The interval in bits."""
+        low, high = (x / float(np.log(2)) for x in self.interval)
+        return low, high
+
+    @property
+    def interval_bits_choice(self) -> tuple[float, float]:
+        """The interval where there was a choice, in bits."""
+        low, high = (x / float(np.log(2)) for x in self.interval_choice)
+        return low, high
 
 
 @dataclass(frozen=True)
@@ -214,7 +235,7 @@ def reward_correlation(recovered: Any, reward: Any, available: Any = None) -> fl
 
 
 def log_probabilities(policy: Any, demonstrations: Demonstrations) -> np.ndarray:
-    """The log-probability that a policy (S, A) gives to each step, (steps,), in nats.
+    """The log-probability that a policy (S, A) or a solution gives to each step, (steps,), in nats.
 
     Causal: that of a step depends on its state and its action, and on nothing that follows.
 
@@ -222,41 +243,121 @@ def log_probabilities(policy: Any, demonstrations: Demonstrations) -> np.ndarray
     >>> log_probabilities(np.array([[1.0, 0.0]]), seen)
     array([  0., -inf])
     """
-    policy, d = check_rows(policy), demonstrations
+    log_pi, rows = foretold(policy, demonstrations)
+    return np.asarray(log_pi[rows, demonstrations.actions])
+
+
+def foretold(policy: Any, demonstrations: Demonstrations) -> tuple[np.ndarray, np.ndarray]:
+    """Log-probabilities of actions, and in which row of them each step finds its own."""
+    d = demonstrations
     check_kind(d, Demonstrations, "demonstrations")
-    states = as_numbers(d.states, len(policy), "Demonstrations.states", "len(policy)")
-    check_range(d.actions, policy.shape[1], "Demonstrations.actions", "n_actions")
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(policy[states, d.actions]))
+    if isinstance(policy, Solution):
+        check_range(d.actions, policy.n_actions, "Demonstrations.actions", "n_actions")
+        if not isinstance(policy.found, Tables):
+            return policy.predict_log_proba(d.states), np.arange(len(d))
+        n_states = len(policy.found.q)
+        log_pi = policy.predict_log_proba(np.arange(n_states))
+    else:
+        policy = check_rows(policy)
+        n_states = len(policy)
+        with np.errstate(divide="ignore"):
+            log_pi = np.log(policy)
+    states = as_numbers(d.states, n_states, "Demonstrations.states", "len(policy)")
+    check_range(d.actions, log_pi.shape[1], "Demonstrations.actions", "n_actions")
+    return log_pi, states
 
 
-def likelihood(policy: Any, demonstrations: Demonstrations, available: Any = None) -> Likelihood:
-    """How well a policy (S, A) foretells the actions of demonstrations.
+def likelihood(
+    policy: Any, demonstrations: Demonstrations, available: Any = None, *, level: float = 0.95
+) -> Likelihood:
+    """How well a policy (S, A) or a solution foretells the actions of demonstrations.
+
+    A solution is asked for its policy under the constraints, if it has any, also where states are
+    rows of numbers; it knows what was available. Intervals are over units where there are at least
+    `FEWEST_UNITS`, else over episodes: see `interval`.
 
     >>> seen = Demonstrations([0, 0], [0, 1], [0, 0])
     >>> round(likelihood(np.array([[0.5, 0.5]]), seen).bits, 3)
     -1.0
     """
-    log_pi, d = log_probabilities(policy, demonstrations), demonstrations
-    policy = np.asarray(policy)
-    best = (policy == policy.max(axis=1, keepdims=True)) & (policy > 0)
-    hit = (best / np.maximum(best.sum(axis=1, keepdims=True), 1))[d.states, d.actions]
-    choice = np.ones(len(d), bool)
+    d = demonstrations
+    log_pi, rows = foretold(policy, d)
+    best = (log_pi == log_pi.max(axis=1, keepdims=True)) & np.isfinite(log_pi)
+    hit = (best / np.maximum(best.sum(axis=1, keepdims=True), 1))[rows, d.actions]
+    each = log_pi[rows, d.actions]
+    every = np.ones(len(d), bool)
+    choice = every
     if available is not None:
-        available = shaped(available, policy.shape, "available", bool)
-        choice = available.sum(axis=1)[d.states] > 1
+        available = shaped(available, log_pi.shape, "available", bool)
+        choice = available.sum(axis=1)[rows] > 1
+    elif isinstance(policy, Solution):
+        choice = policy.can(d.states).sum(axis=1) > 1
     weights = d.step_weights
+    over, member = groups(d)
 
     def mean(x: np.ndarray, where: np.ndarray) -> float:
         # A step of weight 0 says nothing, not even where it is impossible.
         where = where & (weights > 0)
         return float(np.average(x[where], weights=weights[where])) if where.any() else float("nan")
 
-    every = np.ones(len(d), bool)
     return Likelihood(
-        mean(log_pi, every), mean(hit, every), len(d),
-        mean(log_pi, choice), mean(hit, choice), int(choice.sum()),
+        mean(each, every), mean(hit, every), len(d),
+        mean(each, choice), mean(hit, choice), int(choice.sum()),
+        interval(each, weights * every, member, level),
+        interval(each, weights * choice, member, level), over,
     )  # fmt: skip
+
+
+def interval(
+    values: np.ndarray, weights: np.ndarray, member: np.ndarray, level: float = 0.95
+) -> tuple[float, float]:
+    """Where the weighted mean of steps would lie in other logs: steps of a group go together.
+
+    The standard error is by how much the mean moves when one group after another is left out (the
+    jackknife, which of groups of one size is the usual one), and the quantiles are Student's with
+    as many degrees of freedom as groups, less one. NaN for less than two groups with any weight, or
+    where a value is infinite.
+
+    >>> low, high = interval(np.array([0.0, 0.0, 1.0, 1.0]), np.ones(4), np.array([0, 0, 1, 1]))
+    >>> round((low + high) / 2, 9), round((high - low) / 2, 2)  # 12.7 standard errors of 0.5
+    (0.5, 6.35)
+    """
+    from scipy.special import stdtrit
+
+    if not 0 < as_number(level) < 1:
+        raise InvalidInput(f"`level` must lie between 0 and 1; got {level!r}.")
+    counts = weights > 0
+    labels, member = np.unique(member[counts], return_inverse=True)
+    values, weights, n = values[counts], weights[counts], len(labels)
+    if n < 2 or not np.isfinite(values).all():
+        return float("nan"), float("nan")
+    mean = float(np.average(values, weights=weights))
+    left = weights.sum() - np.bincount(member, weights)
+    moved = np.bincount(member, weights * (values - mean)) / left
+    error = float(np.sqrt((n - 1) / n * (moved**2).sum()))
+    reach = float(stdtrit(n - 1, 0.5 + level / 2)) * error
+    return mean - reach, mean + reach
+
+
+def groups(demonstrations: Demonstrations) -> tuple[str, np.ndarray]:
+    """What is taken to be independent, "unit" or "episode", and the number of each step's.
+
+    Units where there are at least `FEWEST_UNITS`, for those who act more than once resemble
+    themselves; of fewer there is nothing to tell a spread from.
+
+    >>> groups(Demonstrations([0, 1, 0], [0, 0, 0], [1, 0, 1], episodes=["b", "b", "a"]))
+    ('episode', array([1, 1, 0]))
+    """
+    d = demonstrations
+    if d.units is not None:
+        labels, member = np.unique(d.units, return_inverse=True)
+        if len(labels) >= FEWEST_UNITS:
+            return "unit", member
+    return "episode", np.unique(d.episodes, return_inverse=True)[1]
+
+
+FEWEST_UNITS = 5
+"""With fewer units than that, episodes are taken to be independent."""
 
 
 def baselines(

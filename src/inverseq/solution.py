@@ -207,6 +207,62 @@ class Networks:
         return np.concatenate(found).astype(float)
 
 
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """How far a table of estimates may be from what it estimates, entry by entry.
+
+    NaN where nothing was measured: what is not available, and states that the log never shows.
+    """
+
+    error: Table
+    """The standard error."""
+    low: Table
+    """The lower end of an interval that covers the truth as often as the level says."""
+    high: Table
+    """The upper end."""
+
+    def __post_init__(self) -> None:
+        for name, array in self.arrays().items():
+            if array.shape != self.error.shape:
+                raise InvalidInput(
+                    f"`Spread.{name}` must have the shape of `error`, {self.error.shape}; it has "
+                    f"{array.shape}."
+                )
+            array.flags.writeable = False
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The arrays by name."""
+        return {"error": self.error, "low": self.low, "high": self.high}
+
+
+@dataclass(frozen=True, eq=False)
+class Uncertainty:
+    """What chance did to the tables of a solution; `inverseq.uncertainty` measures it."""
+
+    reward: Spread
+    """Of ``r(s, a)``."""
+    q: Spread
+    """Of ``Q(s, a)``, without constraints."""
+    policy: Spread
+    """Of the demonstrator's probabilities, without constraints."""
+    method: str
+    """"delta" or "bootstrap"."""
+    level: float
+    """How often the intervals are to cover the truth."""
+    why: str
+    """Why this method."""
+    over: str = ""
+    """What the bootstrap drew: "episode" or "unit"."""
+    replications: int = 0
+    """How often it drew."""
+    seed: int | None = None
+    """What it drew with."""
+
+
+SPREADS = ("reward", "q", "policy")
+HARDLY = 10
+"""A state with fewer visits says hardly anything: of a fair coin thrown nine times the share of
+heads has a standard error of 0.17."""
 LARGEST_BATCH = 4096
 """So many states are put through a network at once: more would only need memory."""
 NEEDS_CONSTRAINTS = (
@@ -244,6 +300,8 @@ class Solution:
     """What states and actions are called. Every function takes labels that are text or tuples in
     the place of numbers; labels that are integers are turned into numbers by
     ``labels.state_numbers``."""
+    uncertainty: Uncertainty | None = None
+    """How far chance may have moved its tables, where that was measured: `inverseq.uncertainty`."""
 
     # -- functions of states --
 
@@ -303,7 +361,15 @@ class Solution:
         ``constrained=False`` asks for the demonstrator's own policy instead. Where nothing is left
         to do, the row is 0 throughout.
         """
-        return np.asarray(np.exp(self._log_policy(self._rows(states), constrained)))
+        return np.asarray(np.exp(self.predict_log_proba(states, constrained=constrained)))
+
+    def predict_log_proba(self, states: Any, *, constrained: bool = True) -> np.ndarray:
+        """The logarithm of `predict_proba`, which does not round to minus infinity."""
+        return self._log_policy(self._rows(states), constrained)
+
+    def can(self, states: Any) -> np.ndarray:
+        """What the demonstrator could do, bool (batch, actions)."""
+        return self._look_up("available", states)
 
     def predict(self, states: Any, *, constrained: bool = True) -> np.ndarray:
         """The best action of each state (greedy), (batch,).
@@ -444,6 +510,14 @@ class Solution:
             columns["visits"] = tables.visits.ravel()
         return pa.table(columns)
 
+    @property
+    def scarce(self) -> np.ndarray | None:
+        """Which states the demonstrations never or hardly show (fewer than `HARDLY` visits), (S,).
+
+        What stands there is convention or chance. None where there were no demonstrations.
+        """
+        return None if self.tables.visits is None else self.tables.visits.sum(axis=1) < HARDLY
+
     # -- other views --
 
     def regauge(self, gauge: Gauge, task: Task, *, backup: Backup | None = None) -> Solution:
@@ -523,6 +597,10 @@ class Solution:
         about = {"temperature": self.temperature, "info": plain(dataclasses.asdict(self.info))}
         if self.labels is not None:
             about["labels"] = self.labels.plain()
+        if (spread := self.uncertainty) is not None:
+            fields = {f.name: getattr(spread, f.name) for f in dataclasses.fields(spread)}
+            arrays |= leaves({name: fields.pop(name).arrays() for name in SPREADS}, "uncertainty")
+            about["uncertainty"] = fields
         storage.write_folder(folder, "solution", arrays, kept | about)
 
     @classmethod
@@ -546,8 +624,14 @@ class Solution:
             known["residual"] = None if known["residual"] is None else float(known["residual"])
             info, temperature = Info(**known), float(settings["temperature"])
             labels = Labels.from_plain(settings.get("labels"))
+            about = settings.get("uncertainty")
+            if about is not None:
+                parts = tree(arrays, "uncertainty")
+                reward, q, policy = (Spread(**parts[name]) for name in SPREADS)
+                about = Uncertainty(reward, q, policy, **about)
+                arrays = {n: x for n, x in arrays.items() if not n.startswith("uncertainty/")}
             if settings["kind"] == "tables":
-                return cls(Tables(**arrays), temperature, info, labels)
+                return cls(Tables(**arrays), temperature, info, labels, about)
             scaling = arrays.pop("scaling")
             params = tree(arrays, "params")
             made = network or known_network(settings["network"])

@@ -175,6 +175,10 @@ class Maps:
     """Rows and columns of the grid. One that is far wider than high is drawn as a strip."""
     caption: str = ""
     """What they show."""
+    unknown: str = ""
+    """What the legend says of hatched cells without a colour."""
+    doubtful: str = ""
+    """What it says of those with one."""
 
     def __post_init__(self) -> None:
         rows, cols = self.shape

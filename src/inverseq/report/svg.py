@@ -67,7 +67,7 @@ def gradient(name: str) -> str:
 
 
 def heat_map(panel: Panel, shape: tuple[int, int], number: int = 0) -> str:
-    """A map: one path for each colour, hatched where nothing is known.
+    """A map: one path for each colour, hatched where nothing is known, or hardly anything.
 
     >>> drawn = heat_map(Panel("r", np.array([0, np.nan, 1])), (1, 3))
     >>> drawn.count('<path fill="#'), drawn.count("url(#hatch0)")
@@ -80,15 +80,19 @@ def heat_map(panel: Panel, shape: tuple[int, int], number: int = 0) -> str:
     level = np.where(known, levels(panel).reshape(shape), -1)
     parts = [f"<title>{escape(describe_panel(panel))}</title>"]
     strip = cols > 8 * rows
+    doubtful = np.zeros(shape, bool) if panel.doubtful is None else panel.doubtful.reshape(shape)
+    doubtful = doubtful & known
+    # The hatching is as wide on the page whatever the number of cells: a map is some 330 pixels
+    # wide, a strip some 1,000 and 72 high.
+    x, y = (cols / 1000, rows / 72) if strip else (cols / 330, cols / 330)
+    for name, where in ("hatch", ~known), ("doubt", doubtful):
+        if where.any():
+            parts.append(
+                f'<pattern id="{name}{number}" width="7" height="7" patternUnits="userSpaceOnUse" '
+                f'patternTransform="scale({x:.4g} {y:.4g}) rotate(45)">'
+                f'<path class="{name}" d="M0 0V7" stroke-width="4"/></pattern>'
+            )
     if not known.all():
-        # The hatching is as wide on the page whatever the number of cells: a map is some 330
-        # pixels wide, a strip some 1,000 and 72 high.
-        x, y = (cols / 1000, rows / 72) if strip else (cols / 330, cols / 330)
-        parts.append(
-            f'<pattern id="hatch{number}" width="7" height="7" patternUnits="userSpaceOnUse" '
-            f'patternTransform="scale({x:.4g} {y:.4g}) rotate(45)">'
-            f'<path class="hatch" d="M0 0V7" stroke-width="4"/></pattern>'
-        )
         unknown = runs(~known)
         parts.append(f'<path class="unknown" d="{unknown}"/>')
         parts.append(f'<path fill="url(#hatch{number})" d="{unknown}"/>')
@@ -96,6 +100,8 @@ def heat_map(panel: Panel, shape: tuple[int, int], number: int = 0) -> str:
     parts += [
         f'<path fill="{colours[i]}" d="{runs(level == i)}"/>' for i in np.unique(level[known])
     ]
+    if doubtful.any():
+        parts.append(f'<path fill="url(#doubt{number})" d="{runs(doubtful)}"/>')
     if panel.region is not None:
         lines = "".join(f"M{a[1]} {a[0]}L{b[1]} {b[0]}" for a, b in borders_of(panel, shape))
         parts.append(f'<path class="region halo" d="{lines}"/><path class="region" d="{lines}"/>')
@@ -181,11 +187,16 @@ def pooled(panel: Panel, shape: tuple[int, int]) -> tuple[Panel, tuple[int, int]
     n = np.bincount(block, known, small[0] * small[1])
     sums = np.bincount(block, np.where(known, panel.values, 0.0), len(n))
     region = None if panel.region is None else np.bincount(block, panel.region, len(n)) > 0
+    doubtful = panel.doubtful
+    if doubtful is not None:
+        doubtful = 2 * np.bincount(block, doubtful & known, len(n)) > n
     with np.errstate(invalid="ignore"):
         means = np.where(n > 0, sums / np.maximum(n, 1), np.nan)
     cells = f"{by} cells" if strip else f"{by} × {by} cells"
     note = f"{panel.note}; " * bool(panel.note) + f"drawn as means of {cells}"
-    return Panel(panel.title, means, panel.signed, region, note, limits=panel.scale), small
+    scale = panel.scale
+    drawn = Panel(panel.title, means, panel.signed, region, note, limits=scale, doubtful=doubtful)
+    return drawn, small
 
 
 def describe_panel(panel: Panel) -> str:
@@ -196,6 +207,8 @@ def describe_panel(panel: Panel) -> str:
     words = f"{panel.title}: from {number(known.min())} to {number(known.max())}"
     if known.size < panel.values.size:
         words += f"; {panel.values.size - known.size:,} of {panel.values.size:,} cells not known"
+    if panel.doubtful is not None and panel.doubtful.any():
+        words += f"; {int(panel.doubtful.sum()):,} cells hardly known"
     return words
 
 
