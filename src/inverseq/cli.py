@@ -215,6 +215,7 @@ def tables(blocks: Sequence[Block]) -> Iterator[Table]:
 
 def as_rich(said: Table) -> RichTable:
     """A table of a document for the terminal."""
+    from rich.markup import escape
     from rich.table import Table as RichTable
 
     from inverseq.report import Cell, Column
@@ -230,7 +231,8 @@ def as_rich(said: Table) -> RichTable:
             cell if isinstance(cell, Cell) else Cell("" if cell is None else str(cell))
             for cell in row
         ]
-        shown.add_row(*(f"[bold]{cell.text}[/]" if cell.best else cell.text for cell in cells))
+        texts = ((escape(cell.text), cell.best) for cell in cells)
+        shown.add_row(*(f"[bold]{text}[/]" if best else text for text, best in texts))
     return shown
 
 

@@ -145,9 +145,9 @@ def with_rules(folder: Path) -> Solution:
     """A solution of the highway with the rules that it learned under: they are not saved."""
     solution = load(folder)
     found = solution.found
-    if isinstance(found, Tables) or (found.scaling.shape[1], found.n_actions) != SIZES:
-        of_table = isinstance(found, Tables)
-        states = "a table" if of_table else f"rows of {found.scaling.shape[1]} numbers"
+    width = None if isinstance(found, Tables) else found.scaling.shape[1]
+    if isinstance(found, Tables) or (width, found.n_actions) != SIZES:
+        states = f"rows of {width} numbers" if width else "a table"
         raise InvalidInput(
             f"`solutions` must be of the highway, whose states are rows of {SIZES[0]} numbers with "
             f"{SIZES[1]} actions; the states of {folder} are {states} with "

@@ -201,6 +201,10 @@ class Still:
     """By how many lanes to the left the ego may change: some of 0, 1 and -1."""
     chosen: int
     """By how many it wants to."""
+    n_lanes: int = 3
+    """How many lanes the road has."""
+    sight: float = 80.0
+    """How many metres the ego sees ahead and behind."""
     caption: str = ""
     """What it shows."""
     replay: str = ""

@@ -196,11 +196,11 @@ function drawCar(pen, left, middle, length, lane, car, ego) {
     pen.roundRect(left - by, middle - height / 2 - by, length + 2 * by, height + 2 * by, radius + by);
   };
   if (ego) {
-    pen.fillStyle = theme.paper;
-    body(3.6);
-    pen.fill();
     pen.fillStyle = theme.ink;
-    body(2.2);
+    body(3.4);
+    pen.fill();
+    pen.fillStyle = theme.paper;
+    body(1.6);
     pen.fill();
   } else {
     pen.fillStyle = theme.outline;
@@ -244,15 +244,16 @@ function drawRing(pen, at, cars) {
   for (const car of cars.toReversed()) {
     const mine = car === cars[0];
     const left = within(1, x(((car.place % RING) + RING) % RING) - long, at.width - long - 1);
-    pen.fillStyle = mine ? theme.ink : theme.outline;
-    const by = mine ? 2.2 : 0.6;
-    pen.beginPath();
-    pen.roundRect(left - by, y(car.lane) - 2.2 - by, long + 2 * by, 4.4 + 2 * by, 1 + by);
-    pen.fill();
-    pen.fillStyle = colourOf(car.speed);
-    pen.beginPath();
-    pen.roundRect(left, y(car.lane) - 2.2, long, 4.4, 1);
-    pen.fill();
+    const layers = [
+      ...(mine ? [[2.8, theme.ink], [1.2, theme.paper]] : [[0.6, theme.outline]]),
+      [0, colourOf(car.speed)],
+    ];
+    for (const [by, colour] of layers) {
+      pen.fillStyle = colour;
+      pen.beginPath();
+      pen.roundRect(left - by, y(car.lane) - 2.2 - by, long + 2 * by, 4.4 + 2 * by, 1 + by);
+      pen.fill();
+    }
   }
 }
 
@@ -430,6 +431,13 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
 calm.addEventListener("change", show);
 addEventListener("hashchange", openAt);
 new ResizeObserver(show).observe(one(".drives"));
+watchSharpness();
+
+// Another screen may have more dots without being wider.
+function watchSharpness() {
+  const same = matchMedia(`(resolution: ${devicePixelRatio}dppx)`);
+  same.addEventListener("change", () => { show(); watchSharpness(); }, { once: true });
+}
 
 // An address may end in the seconds at which to begin: drive.html#t=42
 function openAt() {

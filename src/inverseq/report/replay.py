@@ -119,6 +119,8 @@ def still(trace: Trace, step: int, caption: str = "", replay: str = "") -> Still
         speeds=[speeds[i] / 10 for i in near],
         allowed=[by for by, may in zip(beside, steps[step]["safe_kr"], strict=True) if may],
         chosen=beside[steps[step]["a"]],
+        n_lanes=meta["lanes"],
+        sight=meta["sight_m"],
         caption=caption,
         replay=replay,
     )

@@ -400,8 +400,6 @@ SPEEDS = (8.0, 22.0)
 SPEED_COLOURS = "RdYlBu"
 VIEW = 100.0
 """How many metres of the road are drawn ahead and behind."""
-ROAD_LANES = 3
-SIGHT = 80.0
 METRE, LANE = 3.2, 26.0
 """How wide and how high a metre and a lane are drawn."""
 
@@ -413,7 +411,7 @@ def road(still: Still, drawn: int = 0) -> str:
     >>> picture.count('<rect class="car'), picture.count("free"), picture.count("url(#hatch0)")
     (2, 2, 1)
     """
-    width, height = 2 * VIEW * METRE, ROAD_LANES * LANE
+    width, height = 2 * VIEW * METRE, still.n_lanes * LANE
     words = escape(still_words(still))
     parts = [
         f"<title>{words}</title>",
@@ -424,20 +422,14 @@ def road(still: Still, drawn: int = 0) -> str:
         f'<g clip-path="url(#road{drawn})"><rect class="asphalt" width="{width:g}" '
         f'height="{height:g}"/>',
     ]
-    parts += [f'<path class="stripe" d="M0 {i * LANE:g}H{width:g}"/>' for i in range(1, ROAD_LANES)]
-    for by in (1, 0, -1):
-        lane = still.lanes[0] + by
-        if not 0 <= lane < ROAD_LANES:
-            continue
-        left, top = (VIEW - 13) * METRE, (ROAD_LANES - 1 - lane) * LANE + 2
-        cell = f'x="{left:g}" y="{top:g}" width="{21 * METRE:g}" height="{LANE - 4:g}" rx="4"'
-        filled = 'class="free"' if by in still.allowed else f'fill="url(#hatch{drawn})"'
-        parts.append(f"<rect {filled} {cell}/>")
-        if by == still.chosen:
-            parts.append(f'<rect class="chosen" {cell}/>')
+    parts += [
+        f'<path class="stripe" d="M0 {i * LANE:g}H{width:g}"/>' for i in range(1, still.n_lanes)
+    ]
+    parts += [choice(still, by, drawn) for by in (1, 0, -1)]
     cars = zip(still.ahead, still.lanes, still.speeds, strict=True)
-    parts += [car(*at, ego=i == 0) for i, at in enumerate(cars)][::-1]  # the ego over the others
-    beyond = (VIEW - SIGHT) * METRE
+    # The ego comes last: it lies over the others.
+    parts += reversed([car(*at, still.n_lanes, ego=i == 0) for i, at in enumerate(cars)])
+    beyond = (VIEW - still.sight) * METRE
     parts += [
         f'<rect class="veil" x="{x:g}" width="{beyond:g}" height="{height:g}"/>'
         for x in (0.0, width - beyond)
@@ -455,13 +447,25 @@ def road(still: Still, drawn: int = 0) -> str:
     )
 
 
-def car(ahead: float, lane: int, speed: float, ego: bool) -> str:
+def choice(still: Still, by: int, drawn: int) -> str:
+    """A cell beside the ego for a change by so many lanes, framed if it is chosen."""
+    lane = still.lanes[0] + by
+    if not 0 <= lane < still.n_lanes:
+        return ""
+    left, top = (VIEW - 13) * METRE, (still.n_lanes - 1 - lane) * LANE + 2
+    cell = f'x="{left:g}" y="{top:g}" width="{21 * METRE:g}" height="{LANE - 4:g}" rx="4"'
+    filled = 'class="free"' if by in still.allowed else f'fill="url(#hatch{drawn})"'
+    frame = f'<rect class="chosen" {cell}/>' if by == still.chosen else ""
+    return f"<rect {filled} {cell}/>{frame}"
+
+
+def car(ahead: float, lane: int, speed: float, lanes: int, ego: bool) -> str:
     """A vehicle, from its rear to its front bumper, in the colour of its speed."""
     low, high = SPEEDS
     share = min(max((speed - low) / (high - low), 0.0), 1.0)
     colour = palette(SPEED_COLOURS)[round(share * (LEVELS - 1))]
     long, wide = 5 * METRE, 0.5 * LANE
-    x, y = (VIEW + ahead) * METRE - long, (ROAD_LANES - 0.5 - lane) * LANE - wide / 2
+    x, y = (VIEW + ahead) * METRE - long, (lanes - 0.5 - lane) * LANE - wide / 2
     body = f'x="{x:.1f}" y="{y:.1f}" width="{long:g}" height="{wide:g}" rx="3.5"'
     screen = (
         f'<rect class="windscreen" x="{x + 0.62 * long:.1f}" y="{y + 0.16 * wide:.1f}" '
