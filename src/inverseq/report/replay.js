@@ -431,13 +431,6 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
 calm.addEventListener("change", show);
 addEventListener("hashchange", openAt);
 new ResizeObserver(show).observe(one(".drives"));
-watchSharpness();
-
-// Another screen may have more dots without being wider.
-function watchSharpness() {
-  const same = matchMedia(`(resolution: ${devicePixelRatio}dppx)`);
-  same.addEventListener("change", () => { show(); watchSharpness(); }, { once: true });
-}
 
 // An address may end in the seconds at which to begin: drive.html#t=42
 function openAt() {
