@@ -75,7 +75,8 @@ class Tab:
 
     def ask(self, expression):
         """The value of an expression of JavaScript."""
-        answer = self.send("Runtime.evaluate", expression=expression, returnByValue=True)
+        wait = {"returnByValue": True, "awaitPromise": True}
+        answer = self.send("Runtime.evaluate", expression=expression, **wait)
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 

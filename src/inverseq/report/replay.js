@@ -273,13 +273,11 @@ const policies = all(".drive").map((panel, i) => {
     sums.collisions.push(sums.collisions[k] + step.collision);
   });
   // Values differ more from state to state than from action to action: bars compare actions.
-  const spreads = steps
-    .filter((step) => step.q)
-    .map((step) => step.q.filter((value) => value !== null))
-    .filter((values) => values.length)
-    .map((values) => Math.max(...values) - Math.min(...values))
+  const worst = steps
+    .filter((step) => step.q && step.q[step.a] !== null)
+    .map((step) => step.q[step.a] - Math.min(...step.q.filter((value) => value !== null)))
     .sort((a, b) => a - b);
-  const spread = spreads.length ? spreads[Math.floor(0.9 * (spreads.length - 1))] || 1 : null;
+  const spread = worst[Math.floor(0.9 * (worst.length - 1))] || 1;
   return { panel, trace, sums, spread, canvas: one("canvas", panel), shown: {}, decision: null };
 });
 
@@ -302,7 +300,7 @@ function tell(policy, time) {
   say(policy, "changes", String(sums.changes[k + 1]));
   const [right, unsafe, collisions] = [sums.keepRight, sums.unsafe, sums.collisions].map((sum) => sum[k + 1]);
   say(policy, "breaches", String(right + unsafe + collisions));
-  say(policy, "kinds", `keep right ${right}, unsafe ${unsafe}, collisions ${collisions}`);
+  say(policy, "kinds", `keep\u00a0right\u00a0${right}, unsafe\u00a0${unsafe}, collisions\u00a0${collisions}`);
   const step = trace.steps[k];
   const broken = step.keep_right || step.unsafe || step.collision;
   one('[data-is="breaches"]', policy.panel).classList.toggle("broken", broken);
@@ -320,9 +318,8 @@ function tellAction(row, step, spread) {
   if (chosen) words.unshift(step.executed === action ? "chosen" : "asked for, not done");
   one(".verdict", row).textContent = words.filter((word) => !chosen || word !== "allowed").join(", ");
   const value = step.q ? step.q[action] : null;
-  const best = step.q ? Math.max(...step.q.filter((other) => other !== null)) : null;
   one(".value", row).textContent = value === null ? "" : short(value);
-  const share = value === null ? 0 : within(0.02, 1 - (best - value) / spread, 1);
+  const share = value === null ? 0 : within(0.02, 1 - (step.q[step.a] - value) / spread, 1);
   one(".bar span", row).style.width = `${100 * share}%`;
 }
 
