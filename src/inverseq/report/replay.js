@@ -276,6 +276,7 @@ const policies = all(".drive").map((panel, i) => {
   const worst = steps
     .filter((step) => step.q && step.q[step.a] !== null)
     .map((step) => step.q[step.a] - Math.min(...step.q.filter((value) => value !== null)))
+    .filter((less) => less > 0)
     .sort((a, b) => a - b);
   const spread = worst[Math.floor(0.9 * (worst.length - 1))] || 1;
   return { panel, trace, sums, spread, canvas: one("canvas", panel), shown: {}, decision: null };
