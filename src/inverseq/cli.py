@@ -207,6 +207,43 @@ def print_table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]])
     terminal().print(table)
 
 
+def drive(
+    solutions: tyro.conf.Positional[tuple[str, ...]],
+    *,
+    scenario: str = "60:0",
+    traffic: Literal["T1", "T2"] = "T2",
+    decisions: int = 100,
+    titles: tuple[str, ...] = (),
+    out: Path = Path("drive.html"),
+    json: Flag = False,
+) -> None:
+    """Let policies drive on the highway, and make a page that plays it: one file, for any browser.
+
+    Policies of the same command begin in the same traffic and are shown side by side: the road
+    around the car, what it may do and what that is worth to it, and its speed. Needs SUMO.
+
+    Args:
+        solutions: Folders of saved solutions, or drivers to compare with: right, keep, left,
+            random, greedy. With +rules behind it (greedy+rules) a policy is shown only what the
+            rule to keep right leaves.
+        scenario: How many others there are, and a seed, as n:seed.
+        traffic: T1, where all others keep right, or T2, where 30 % of them never do.
+        decisions: How long: a decision is made every two seconds.
+        titles: What to call the policies on the page; their names where not given.
+        out: The file to write.
+        json: Print the results as JSON, and nothing else.
+    """
+    from inverseq.experiments import drive
+
+    result = drive.run(solutions, drive.scenario_of(scenario, traffic), decisions, out, titles)
+    if json:
+        print(json_format.dumps(result.plain(), indent=1))
+        return
+    console = terminal()
+    console.print(as_rich(drive.table(result)))
+    console.print(f"\nPage: {result.page}", highlight=False, soft_wrap=True)
+
+
 def objectworld(
     *, settings: Annotated[Objectworld, tyro.conf.arg(name="")], json: Flag = False
 ) -> None:
@@ -264,6 +301,7 @@ def tables(blocks: Sequence[Block]) -> Iterator[Table]:
 
 def as_rich(said: Table) -> RichTable:
     """A table of a document for the terminal."""
+    from rich.markup import escape
     from rich.table import Table as RichTable
 
     from inverseq.report import Cell, Column
@@ -279,12 +317,14 @@ def as_rich(said: Table) -> RichTable:
             cell if isinstance(cell, Cell) else Cell("" if cell is None else str(cell))
             for cell in row
         ]
-        shown.add_row(*(f"[bold]{cell.text}[/]" if cell.best else cell.text for cell in cells))
+        texts = ((escape(cell.text), cell.best) for cell in cells)
+        shown.add_row(*(f"[bold]{text}[/]" if best else text for text, best in texts))
     return shown
 
 
 EXPERIMENTS: dict[str, Callable[..., Any]] = {"objectworld": objectworld, "control": control}
 COMMANDS: dict[str, Callable[..., Any]] = {"demo": demo, "show": show, "report": report}
+COMMANDS: dict[str, Callable[..., Any]] = {"demo": demo, "report": report, "drive": drive}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

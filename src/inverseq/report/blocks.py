@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -187,6 +188,48 @@ class Maps:
 
 
 @dataclass(frozen=True)
+class Still:
+    """A moment on the highway: the road around the ego, as `still` takes it from a recording.
+
+    >>> Still([0.0, 31.5], [1, 1], [20.0, 11.2], allowed=[0, 1], chosen=1).lanes
+    (1, 1)
+    """
+
+    ahead: Sequence[float]
+    """How many metres ahead of the ego each vehicle is, the ego first; of its front bumper."""
+    lanes: Sequence[int]
+    """In which lane; 0 is the right one, which is drawn below the others."""
+    speeds: Sequence[float]
+    """How fast, in m/s."""
+    allowed: Sequence[int]
+    """By how many lanes to the left the ego may change: some of 0, 1 and -1."""
+    chosen: int
+    """By how many it wants to."""
+    n_lanes: int = 3
+    """How many lanes the road has."""
+    sight: float = 80.0
+    """How many metres the ego sees ahead and behind."""
+    caption: str = ""
+    """What it shows."""
+    replay: str = ""
+    """A page beside the report that shows more, such as ``drive.html``; the picture leads to it."""
+
+    def __post_init__(self) -> None:
+        for name in ("ahead", "lanes", "speeds", "allowed"):
+            settle(self, **{name: tuple(getattr(self, name))})
+        if not len(self.ahead) == len(self.lanes) == len(self.speeds) > 0:
+            raise InvalidInput(
+                f"`Still` must have the place, lane and speed of each vehicle, of the ego at "
+                f"least; got {len(self.ahead)}, {len(self.lanes)} and {len(self.speeds)}."
+            )
+        if self.replay and not re.fullmatch(r"[\w-][\w.-]*\.html", self.replay):
+            raise InvalidInput(
+                f"`Still.replay` must be the name of a page beside the report, such as drive.html; "
+                f"got {self.replay!r}."
+            )
+
+
+@dataclass(frozen=True)
 class Settings:
     """Names and values that few readers need and some must have; folded away.
 
@@ -240,13 +283,13 @@ class Document:
         settle(self, blocks=tuple(self.blocks))
 
 
-Block = Section | Text | Table | Chart | Maps | Settings
+Block = Section | Text | Table | Chart | Maps | Still | Settings
 
 KINDS = {
     kind.__name__: kind
     for kind in (
         *(Document, Section, Text, Table, Column, Cell),
-        *(Chart, Series, Maps, Panel, Settings),
+        *(Chart, Series, Maps, Panel, Still, Settings),
     )
 }
 
