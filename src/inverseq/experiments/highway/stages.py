@@ -134,7 +134,7 @@ def drive(folder: str, job: Job) -> str:
     if path.exists():
         return str(path)
     scenarios = highway.training_scenarios(
-        job["episodes"], TRAINED_ON, seed=[job["seed"], job["first"]]
+        job["episodes"], TRAINED_ON, seed=10_000 * job["seed"] + job["first"]
     )
     driver: policies.Policy = policies.random
     if job["expert"]:
@@ -158,7 +158,7 @@ def some(seen: Demonstrations, n: int | None, seed: int) -> Demonstrations:
     if n is None or n >= len(seen):
         return seen
     first = generator(seed).integers(seen.n_episodes) * DECISIONS
-    return seen.select(np.arange(first, first + n) % len(seen))
+    return seen.select((np.arange(len(seen)) - first) % len(seen) < n)
 
 
 # -- training ------------------------------------------------------------------------------------
