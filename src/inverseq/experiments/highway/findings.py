@@ -7,6 +7,7 @@ comes with an interval in which both are drawn again: other runs, in other traff
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -152,8 +153,7 @@ def verdicts(agents: Sequence[Row]) -> Iterator[str]:
     )
     for method, rates in named(careful):
         mine = of(agents, traffic="T1", method=method, rates=rates)
-        expert = of(agents, traffic="T1", method="expert", rates="ours")[:1]
-        share = interval(speeds(mine) / speeds(expert).mean())
+        share = interval(speeds(mine) / runs(agents, "expert", "ours", "T1").mean())
         met = "at least" if share.mean >= ENOUGH else "less than"
         yield (
             f"{method}{RATES[rates]}: {share.text(3)} of the expert's mean speed in T1, {met} "
@@ -234,23 +234,14 @@ def by_vehicles(rows: Sequence[Row], title: str) -> Chart:
 def gains(agents: Sequence[Row]) -> Table:
     """Differences of speed, scenario by scenario, whatever their sign."""
     body: list[list[Cell | str | float | None]] = []
-    for one, other in COMPARED:
-        for rates in RATES:
-            line: list[Cell | str | float | None] = []
-            for traffic in TRAFFIC:
-                mine = speeds(of(agents, method=one, rates=rates, traffic=traffic))
-                # Who is imitated is one: the expert with the first seed.
-                theirs = of(agents, method=other, traffic=traffic,
-                            rates="ours" if "expert," in other or other == "expert"
-                            or "cloning" in other else rates)  # fmt: skip
-                if other.startswith("expert"):
-                    theirs = theirs[:1]
-                line.append(
-                    interval(mine - speeds(theirs)).text(sign=True)
-                    if len(mine) and theirs else None
-                )  # fmt: skip
-            if any(line):
-                body.append([f"{one} minus {other}{RATES[rates]}", *line])
+    for (one, other), rates in product(COMPARED, RATES):
+        line: list[Cell | str | float | None] = []
+        for traffic in TRAFFIC:
+            mine, theirs = (runs(agents, name, rates, traffic) for name in (one, other))
+            both = len(mine) and len(theirs)
+            line.append(interval(mine - theirs).text(sign=True) if both else None)
+        if any(line):
+            body.append([f"{one} minus {other}{RATES[rates]}", *line])
     columns = [Column(f"{traffic}: m/s, 95 %", numeric=True) for traffic in TRAFFIC]
     return Table(
         ["difference of mean speeds", *columns],
@@ -261,6 +252,14 @@ def gains(agents: Sequence[Row]) -> Table:
             "scenarios, in which both drive; above 0 the first is faster."
         ],
     )
+
+
+def runs(agents: Sequence[Row], method: str, rates: str, traffic: str) -> np.ndarray:
+    """Speeds of a method (runs, scenarios); the expert is one, and has our rates, as cloning has."""
+    mine = of(agents, method=method, traffic=traffic)
+    if method.startswith("expert"):
+        return speeds(of(mine, rates="ours")[:1])
+    return speeds(of(mine, rates="ours" if method.startswith("cloning") else rates))
 
 
 # -- how fast, and from how little ---------------------------------------------------------------
