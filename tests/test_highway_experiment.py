@@ -127,7 +127,12 @@ def walk(holder):
 
 @pytest.mark.parametrize(
     ("settings", "message"),
-    [({"only": ("agent",)}, "got 'agent'"), ({"seeds": 0}, "got 0"), ({"workers": 0}, "got 0")],
+    [
+        ({"only": ("agent",)}, "got 'agent'"),
+        ({"rates": ("theirs",)}, "got 'theirs'"),
+        ({"seeds": 0}, "got 0"),
+        ({"workers": 0}, "got 0"),
+    ],
 )
 def test_settings_that_cannot_be_are_refused(settings, message):
     with pytest.raises(InvalidInput, match=message):

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 STUDIES = ("agents", "iterations", "samples", "values")
 """What can be left out."""
+RATES = ("ours", "paper")
+"""Pairs of learning rates."""
 KEYS = (
     *("experiment", "method", "rates", "seed", "samples", "iterations", "traffic"),
     *("speed", "keep_right", "safety", "collisions", "lane_changes", "decisions", "seconds"),
@@ -39,6 +41,8 @@ class Highway:
     """Fewer steps, iterations, seeds and scenarios, by the same code, within ten minutes."""
     only: tuple[str, ...] = ()
     """Only these of agents, iterations, samples and values."""
+    rates: tuple[str, ...] = ()
+    """Only these of ours and paper: the learning rates."""
     seeds: int = 5
     """How many times everything is trained."""
     workers: int | None = None
@@ -47,9 +51,10 @@ class Highway:
     """The folder for steps, solutions, results and report."""
 
     def __post_init__(self) -> None:
-        unknown = [name for name in self.only if name not in STUDIES]
-        if unknown:
-            raise InvalidInput(f"`only` must name some of {STUDIES}; got {unknown[0]!r}.")
+        for name, known in ("only", STUDIES), ("rates", RATES):
+            unknown = [given for given in getattr(self, name) if given not in known]
+            if unknown:
+                raise InvalidInput(f"`{name}` must name some of {known}; got {unknown[0]!r}.")
         if self.seeds < 1:
             raise InvalidInput(f"`seeds` must be at least 1; got {self.seeds}.")
         if self.workers is not None and self.workers < 1:
@@ -86,6 +91,8 @@ def run(settings: Highway, *, progress: bool | None = None) -> Result:
     seeds = range(1 if settings.quick else settings.seeds)
     workers = settings.workers or os.cpu_count() or 1
     kept, folder = settings.out / "jobs.jsonl", str(settings.out)
+    if settings.rates:
+        scale = scale._replace(rates=tuple(r for r in scale.rates if r in settings.rates))
     plan = Plan(scale, seeds)
     wanted = settings.only or STUDIES
     trials = [

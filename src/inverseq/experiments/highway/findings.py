@@ -255,7 +255,7 @@ def gains(agents: Sequence[Row]) -> Table:
 
 
 def runs(agents: Sequence[Row], method: str, rates: str, traffic: str) -> np.ndarray:
-    """Speeds of a method (runs, scenarios); the expert is one, and has our rates, as cloning has."""
+    """Speeds of a method (runs, scenarios). The expert is one; it and cloning have our rates."""
     mine = of(agents, method=method, traffic=traffic)
     if method.startswith("expert"):
         return speeds(of(mine, rates="ours")[:1])
