@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from typing import Any
 
 ONE_THREAD = {
@@ -33,7 +34,8 @@ def side_by_side(
         return
     workers = min(workers or os.cpu_count() or 1, max(len(jobs), 1))
     # Libraries with threads of their own do not survive a fork.
-    with one_thread(), ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    context = get_context("spawn")
+    with one_thread(), ProcessPoolExecutor(workers, context, initializer=follow) as pool:
         running: dict[Future[Any], int] = {}
         try:
             for number, given in enumerate(jobs):
@@ -43,6 +45,21 @@ def side_by_side(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def follow() -> None:
+    """Let a process end with the one that started it, however that ended.
+
+    A pool whose owner was killed would go on with all that was asked for.
+    """
+    owner = parent_process()
+    assert owner is not None
+
+    def watch() -> None:
+        owner.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 @contextmanager

@@ -16,6 +16,7 @@ import tyro
 from inverseq.errors import InverseqError
 from inverseq.experiments.control import Control
 from inverseq.experiments.demo import Demo
+from inverseq.experiments.highway import Highway
 from inverseq.experiments.objectworld import Objectworld
 from inverseq.version import __version__
 
@@ -272,6 +273,19 @@ def control(*, settings: Annotated[Control, tyro.conf.arg(name="")], json: Flag 
     reproduce(settings, json)
 
 
+def highway(*, settings: Annotated[Highway, tyro.conf.arg(name="")], json: Flag = False) -> None:
+    """The paper's highway under SUMO: who imitates the expert how well, and keeps right.
+
+    Prints tables with the paper's numbers beside ours, and writes results and a report. The whole
+    takes some hours; what has been computed is kept: interrupted, it goes on where it was.
+
+    Args:
+        settings: What to compute.
+        json: Print the results as JSON, and nothing else.
+    """
+    reproduce(settings, json)
+
+
 def reproduce(settings: Any, json: bool) -> None:
     """Run the experiment that the settings belong to, and say what came out."""
     experiment: Any = import_module(type(settings).__module__)
@@ -322,9 +336,17 @@ def as_rich(said: Table) -> RichTable:
     return shown
 
 
-EXPERIMENTS: dict[str, Callable[..., Any]] = {"objectworld": objectworld, "control": control}
-COMMANDS: dict[str, Callable[..., Any]] = {"demo": demo, "show": show, "report": report}
-COMMANDS: dict[str, Callable[..., Any]] = {"demo": demo, "report": report, "drive": drive}
+EXPERIMENTS: dict[str, Callable[..., Any]] = {
+    "objectworld": objectworld,
+    "control": control,
+    "highway": highway,
+}
+COMMANDS: dict[str, Callable[..., Any]] = {
+    "demo": demo,
+    "show": show,
+    "report": report,
+    "drive": drive,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
