@@ -54,15 +54,16 @@ def table(title: str, rows: list[Row], took: float) -> Table:
     shown = Table(
         title=title, caption=f"{took:.0f} s in all", title_justify="left", caption_justify="right"
     )
-    shown.add_column("what", no_wrap=True)
+    shown.add_column("what", max_width=44)
     shown.add_column("figure", justify="right", no_wrap=True)
     shown.add_column("target", justify="right", no_wrap=True)
-    shown.add_column("")
-    shown.add_column("note", max_width=40)
+    shown.add_column("", no_wrap=True)
     verdict = {None: "", True: "[green]met[/]", False: "[red]not met[/]"}
     for row in rows:
         figure = f"{number(row.figure)} {row.unit}".strip()
-        shown.add_row(row.what, figure, row.target, verdict[row.met], row.note)
+        # Notes stand below: a column of their own would be a syllable wide in a narrow terminal.
+        what = f"{row.what}\n[dim]{row.note}[/]" if row.note else row.what
+        shown.add_row(what, figure, row.target, verdict[row.met])
     return shown
 
 

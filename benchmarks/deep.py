@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.deep_reference import BATCH, DISCOUNT, KINDS, RATE, SETS, TAU, Reference, synthetic
 from benchmarks.measure import Row, best
 from inverseq import training
-from inverseq.algorithms import diql
+from inverseq.algorithms import diql, dqn
 from inverseq.nets import MLP
 
 NETWORKS: dict[str, Any] = {"mlp": MLP((64, 64)), "sets": SETS}
@@ -50,20 +50,19 @@ def run() -> list[Row]:
                 at_least=4.0 if kind == "mlp" else None),
         ]  # fmt: skip
         rows += [machine_share(kind, engine, pace["engine"]), disagreement(kind)]
-    return rows + seeds()
+    return rows + others() + seeds()
 
 
 class Engine:
     """The compiled loop of DCIQL on the data of the reference."""
 
-    def __init__(self, kind: str, dtype: Any = np.float32) -> None:
+    def __init__(
+        self, kind: str, dtype: Any = np.float32, rule: training.Rule | None = None
+    ) -> None:
         import jax
 
         data, self.kind = synthetic(kind), kind
-        self.rule = diql.Rule(
-            DISCOUNT, 1.0, 1e-4, constrained=True, double=kind == "sets", centred=False,
-            zero=False, given=False,
-        )  # fmt: skip
+        self.rule = dciql(kind) if rule is None else rule
         network = NETWORKS[kind]
         self.network = network.packed(data.states, BATCH) if kind == "sets" else network
         n_actions = KINDS[kind].layers[-1][1]
@@ -72,6 +71,7 @@ class Engine:
             "states": data.states.astype(dtype), "actions": data.actions.astype(np.int32),
             "next_states": data.next_states.astype(dtype),
             "terminated": data.terminated.astype(dtype), "safe_next": data.safe_next,
+            "rewards": np.zeros(len(data.actions), dtype),
         }  # fmt: skip
         self.columns = {name: jax.numpy.asarray(column) for name, column in columns.items()}
         self.key, self.n = jax.random.key(0), np.int32(len(data.actions))
@@ -106,6 +106,29 @@ class Engine:
             np.int32(0), np.int32(iterations),
         )  # fmt: skip
         ready(done)
+
+
+def dciql(kind: str, zero: bool = False) -> diql.Rule:
+    """Algorithm 4, for sets with clipped double Q."""
+    return diql.Rule(
+        DISCOUNT, 1.0, 1e-4, constrained=True, double=kind == "sets", centred=False,
+        zero=zero, given=False,
+    )  # fmt: skip
+
+
+def others() -> list[Row]:
+    """What else the highway is learned with: fewer networks."""
+    rules: dict[str, training.Rule] = {
+        "zero gauge": dciql("sets", zero=True),
+        "CDQN": dqn.Rule(DISCOUNT, True, True),
+    }
+    n = SPAN["sets"]
+    turns: dict[str, Callable[[], object]] = {
+        name: partial(Engine("sets", rule=rule).run, n) for name, rule in rules.items()
+    }
+    best(1, turns)
+    least = best(8, turns, time.perf_counter)
+    return [Row(f"sets: the engine, {name}", n / least[name], "it/s") for name in rules]
 
 
 def ready(found: Any) -> None:

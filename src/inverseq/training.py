@@ -48,6 +48,8 @@ CHECKPOINT_SECONDS = 30.0
 """How much work an interruption may cost."""
 BLOCK = 64
 """For how many iterations minibatches are drawn at once."""
+BETAS = (0.9, 0.999)
+"""How much of what they were Adam's two means keep in an iteration."""
 EXPLODED = 1e12
 """A squared error beyond this will not come back."""
 AUDITED = 4096
@@ -416,15 +418,17 @@ class Moments(NamedTuple):
     """What Adam remembers of the slopes."""
 
     count: Array
+    """How many there were."""
     mean: Params
     square: Params
+    """The mean of their squares."""
 
 
 def adam(moments: Moments, slope: Params) -> tuple[Params, Moments]:
     """The direction of Adam (Kingma and Ba 2015), and what it remembers then.
 
-    As that of optax to rounding, which divides all entries once more for each of the two
-    corrections: those are of the costs that one can see.
+    Equal to that of optax up to rounding. That one divides every entry by each of its two
+    corrections, which costs as much as everything else in it; here they are two numbers.
     """
     jax = need_jax()
     count = moments.count + 1
@@ -434,7 +438,7 @@ def adam(moments: Moments, slope: Params) -> tuple[Params, Moments]:
 
     def share(beta: float) -> Array:
         """How much of a mean that began at 0 is known: 1 - beta ** count."""
-        return -jax.numpy.expm1(count * np.log(beta))
+        return -jax.numpy.expm1(count * float(np.log(beta)))
 
     mean = follow(moments.mean, lambda g: g, BETAS[0])
     square = follow(moments.square, lambda g: g * g, BETAS[1])
@@ -443,10 +447,6 @@ def adam(moments: Moments, slope: Params) -> tuple[Params, Moments]:
         lambda m, v: first * m / (jax.numpy.sqrt(second * v) + 1e-8), mean, square
     )
     return direction, Moments(count, mean, square)
-
-
-BETAS = (0.9, 0.999)
-"""How much of the old Adam's means keep."""
 
 
 class Report(NamedTuple):

@@ -8,7 +8,7 @@ reward is, and only the constrained values are bootstrapped.
 
 Equations: ``log_boltzmann``, ``shifted_target``, ``advantage``, ``reward_target`` (or
 ``closed_form_reward``), ``action_value_target``, ``value``; the loop is `inverseq.training`. Needs:
-samples, of a table or of rows of numbers; JAX and optax (``inverseq[deep]``).
+samples, of a table or of rows of numbers; JAX (``inverseq[deep]``).
 Departures from the paper: 11, 12 and 25 to 28 in ``docs/departures.md``.
 """
 
