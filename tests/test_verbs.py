@@ -18,6 +18,7 @@ PLACES = [f"{row}{column}" for row in "abc" for column in "123"]
 MOVES = ["up", "down", "left", "right", "stay"]
 READ = ["--state", "place", "--action", "move", "--episode", "bout", "--time", "clock"]
 ARRAYS = "solution/arrays.safetensors"
+SOME = ["--methods", "cloning", "IAVI"]
 NO_ERRORS = ["--uncertainty", "none"]
 QUICK = [*READ, "--discount", "0.9", "--workers", "0"]
 
@@ -61,7 +62,7 @@ def test_from_a_csv_file_to_a_report(here, capsys):
     assert "600 steps of 60 episodes, 9 states, 5 actions" in told
     assert "Not identified: the reward across states" in told
     assert all(name in told for name in ("cloning", "frequencies", "uniform", "c3", "stay"))
-    assert "from 20 draws" in told
+    assert "from 20 draws" in " ".join(told.split())
     assert told.splitlines()[-1].endswith("run/report.html")
     page = (here / "run" / "report.html").read_text(encoding="utf-8")
     assert all(word in page for word in ("c3", "What is in walks.csv", "arrival", "cloning"))
@@ -147,8 +148,10 @@ def test_a_log_of_numbers_is_fitted_by_networks_and_evaluated(tmp_path, capsys, 
     table = {"x": x[:, 0], "y": x[:, 1], "turn": np.where(x[:, 0] > 0, "left", "right")}
     pq.write_table(pa.table(table | {"run": np.arange(400) // 20}), "drive.parquet")
     given = ["--state", "x", "y", "--action", "turn", "--episode", "run", "--discount", "0.9"]
-    (tmp_path / "rules.py").write_text("def no_left(x):\n    return [[1, 0]] * len(x)\n")
-    told = said(capsys, "fit", "drive.parquet", *given, "--algorithm", "cloning", "--constrain",
+    (tmp_path / "rules.py").write_text(
+        "def no_left(x, turns):\n    return [[turn == 'left' for turn in turns]] * len(x)\n"
+    )
+    told = said(capsys, "fit", "drive.parquet", *given, "--algorithm", "cloning", *SHORT, "--constrain",
                 "rules.py:no_left", "--out", "run")  # fmt: skip
     assert [row["method"] for row in told["rows"]] == [
         "BehaviouralCloning", "BehaviouralCloning, constrained", "frequencies", "uniform",
@@ -171,16 +174,22 @@ import inverseq as iq
 import numpy as np
 
 pairs = [("b2", "up"), ("b2", "left")]
-ready = iq.Constraint(np.repeat([[0.0, 1.0, 0.0, 0.0, 0.0]], 9, axis=0), 0.5, "never down")
+ready = iq.Constraint(np.repeat([[1.0, 0.0, 0.0, 0.0, 0.0]], 9, axis=0), 0.5, "never down")
 
-def no_stay(places):
-    return [[0, 0, 0, 0, place != "c3"] for place in places]
+def no_stay(places, moves):
+    return [[place != "c3" and move == "stay" for move in moves] for place in places]
 
-def broken(places):
+def broken(places, moves):
     return [[place["no"] for place in places]]
 
-def narrow(places):
+def narrow(places, moves):
     return np.zeros((len(places), 2))
+
+def ragged(places, moves):
+    return [[0] * i for i in range(len(places))]
+
+def lonely(places):
+    return np.zeros((len(places), 5))
 
 number = 3
 unknown = [("z9", "up")]
@@ -219,6 +228,8 @@ def test_a_constraint_of_a_file_is_never_violated(here, capsys, name, forbidden)
         ("rules.py:number", "it is a int"),
         ("rules.py:broken", "raised TypeError"),
         ("rules.py:narrow", "an array of shape (9, 5); it returned float64 of shape (9, 2)"),
+        ("rules.py:ragged", "must return rows of one length"),
+        ("rules.py:lonely", "takes 1 positional argument but 2 were given"),
         ("rules.py:unknown", "row 0 is 'z9'"),
         ("rules.py:crooked", "entry 0 is ('b2', 'up', 'down')"),
         ("raises.py:pairs", "line 2 of"),
@@ -261,11 +272,10 @@ def refused(capsys, arguments, message):
         (["walks.csv", *READ], "`--discount` must be given"),
         (["walks.csv", *READ, "--discount", "1.5"], "must lie in [0, 1]; got 1.5"),
         (["walks.csv", *READ, "--discount", "nan"], "must lie in [0, 1]; got nan"),
-        (["walks.csv", *READ, "--discount", "1"], "may be 1 only where"),
         (["walks.csv", *QUICK, "--algorithm", "iaiv"], "got 'iaiv'. Did you mean 'iavi'"),
         (["walks.csv", *QUICK, "--gauge", "unifrom"], "got 'unifrom'. Did you mean 'uniform'"),
         (["walks.csv", *QUICK, "--gauge", "reference:sty"], "Did you mean 'stay'"),
-        (["walks.csv", *QUICK, "--set", "tolerence=1"], "Did you mean 'tolerance'?"),
+        (["walks.csv", *QUICK, "--set", "tolerence=1"], "Did you mean 'tolerance'"),
         (["walks.csv", *QUICK, "--set", "tolerance"], "must be given as setting=value"),
         (["walks.csv", *QUICK, "--set", "smoothing.k=many"], "`Additive.k` must be finite"),
         (["walks.csv", *QUICK, "--set", "smoothing=1"], "one of the settings of smoothing"),
@@ -421,8 +431,9 @@ def test_an_impossible_step_is_minus_infinity_and_said(here, capsys):
 # -- compare ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_methods_are_ranked_by_what_they_foretell(here, capsys):
-    told = said(capsys, "compare", "walks.csv", *QUICK, "--folds", "3", "--seed", "1")
+    told = said(capsys, "compare", "walks.csv", *QUICK, "--folds", "2", "--seed", "1")
     assert all(
         set(row) == {"method", "log_likelihood", "low", "high", "steps"} for row in told["rows"]
     )
@@ -440,7 +451,7 @@ def test_methods_are_ranked_by_what_they_foretell(here, capsys):
 
 
 def test_compare_scores_each_episode_by_the_fit_to_the_others(here, capsys):
-    told = said(capsys, "compare", "walks.csv", *QUICK, "--folds", "4")
+    told = said(capsys, "compare", "walks.csv", *QUICK, "--folds", "4", *SOME)
     seen = iq.read("walks.csv", state="place", action="move", episode="bout", time="clock")
     member = np.unique(seen.episodes, return_inverse=True)[1]
     part = (np.random.default_rng(0).permutation(60) % 4)[member]
@@ -457,7 +468,7 @@ def test_compare_scores_each_episode_by_the_fit_to_the_others(here, capsys):
 
 def test_compare_holds_out_units_where_there_are_enough(here, capsys):
     walks(here / "herd.csv", animals=6, episodes=30)
-    told = said(capsys, "compare", "herd.csv", *QUICK, "--unit", "animal", "--folds", "3")
+    told = said(capsys, "compare", "herd.csv", *QUICK, "--unit", "animal", "--folds", "3", *SOME)
     assert told["over"] == "unit"
 
 
@@ -466,15 +477,16 @@ def test_a_method_that_fails_is_named_with_its_reason(here, capsys, monkeypatch)
         raise iq.errors.Diverged("it ran away")
 
     monkeypatch.setattr(iq.IQL, "fit", diverges)
-    told = said(capsys, "compare", "walks.csv", *QUICK, "--folds", "2")
+    given = ["compare", "walks.csv", *QUICK, "--folds", "2", "--methods", "IAVI", "IQL"]
+    told = said(capsys, *given)
     assert told["failed"] == {"IQL": "it ran away"}
     assert "IQL" not in {row["method"] for row in told["rows"]}
-    assert cli.main(["compare", "walks.csv", *QUICK, "--folds", "2"]) == 0
+    assert cli.main(given) == 0
     assert "IQL failed: it ran away" in capsys.readouterr().out
 
 
 def test_without_a_discount_compare_says_which_it_took(here, capsys):
-    told = said(capsys, "compare", "walks.csv", *READ, "--workers", "0", "--folds", "2")
+    told = said(capsys, "compare", "walks.csv", *READ, "--workers", "0", "--folds", "2", *SOME)
     assert told["discount"] == 0.9
     assert any("No discount was given, and 0.9 was taken" in remark for remark in told["remarks"])
 
@@ -485,6 +497,7 @@ def test_without_a_discount_compare_says_which_it_took(here, capsys):
         ([*QUICK, "--folds", "61"], "from 2 to the number of episodes, 60; got 61"),
         ([*READ[:4], "--discount", "0.9"], "Name the column that tells episodes apart"),
         ([*QUICK, "--discount", "2"], "must lie in [0, 1]; got 2.0"),
+        ([*QUICK, "--methods", "IAVY"], "got 'IAVY'. Did you mean 'IAVI'"),
         ([*QUICK, "--smoothing", "0"], "must be positive; got 0.0"),
         ([*QUICK, "--seed", "-2"], "-2"),
     ],
@@ -514,7 +527,7 @@ def test_an_unknown_command_is_one_sentence_with_the_nearest(capsys):
 def test_shells_complete_commands_and_options(capsys, shell):
     with pytest.raises(SystemExit) as end:
         cli.main(["--tyro-print-completion", shell])
-    assert end.value.code == 0
+    assert not end.value.code
     script = capsys.readouterr().out
     assert all(word in script for word in ("compare", "--next-state", "--discount"))
 

@@ -41,7 +41,8 @@ ABOUT = f"""inverseq {__version__}: from what somebody did, what were they after
 Inverse Q-learning recovers, from demonstrations, the reward that explains them and a policy that
 imitates them while it obeys hard constraints.
 
-`inverseq --version` prints the version."""
+`inverseq --version` prints the version; `inverseq --tyro-print-completion bash` (or zsh) what lets
+a shell complete commands."""
 
 Flag = tyro.conf.FlagCreatePairsOff[bool]
 

@@ -17,6 +17,7 @@ from inverseq.demonstrations import Additive, Demonstrations
 from inverseq.errors import InvalidInput, InverseqError
 from inverseq.evaluate import groups, interval, plainest
 from inverseq.identification import held_out
+from inverseq.labels import nearest
 from inverseq.report import Cell, Column, Table
 from inverseq.report.solutions import digits
 from inverseq.solution import plain
@@ -40,6 +41,8 @@ class Compare:
     depend on it are marked."""
     folds: int = 5
     """Into how many parts episodes (or units, where there are at least five) are divided."""
+    methods: tuple[str, ...] = ()
+    """Which to compare, such as cloning IAVI; all that apply where none are named."""
     smoothing: float = 1.0
     """How many visits every method that counts adds to each available action."""
     seed: int = 0
@@ -163,6 +166,15 @@ def run(
     part = (rng.permutation(n) % settings.folds)[member]
     task = seen.task(discount)
     tried, left_out = methods(seen, settings.smoothing)
+    unknown = [name for name in settings.methods if name not in {**tried, **left_out}]
+    if unknown:
+        raise InvalidInput(
+            f"`--methods` must name some of {', '.join(map(repr, tried))}; got {unknown[0]!r}."
+            f"{nearest(unknown[0], tried)}"
+        )
+    if settings.methods:
+        left_out = {name: why for name, why in left_out.items() if name in settings.methods}
+        tried = {name: method for name, method in tried.items() if name in settings.methods}
     jobs = [
         (name, algorithm, seen, task, part == fold, settings.seed)
         for fold in range(settings.folds)

@@ -13,6 +13,7 @@ from inverseq.errors import InvalidInput
 from inverseq.evaluate import Likelihood
 from inverseq.labels import Labels
 from inverseq.solution import Solution, Tables, load, plain
+from inverseq.task import Task
 from inverseq.verbs import rules, scores
 from inverseq.verbs.fit import SETTINGS, Kept, heard
 from inverseq.verbs.log import Log
@@ -106,10 +107,7 @@ def solution_of(folder: Path, kept: Kept) -> Solution:
     found = load(folder / "solution")
     if isinstance(found.found, Tables) or not kept.fit.constrain:
         return found
-    task = replace(
-        Demonstrations(np.zeros((1, 1)), [0], np.zeros((1, 1))).task(float(found.found.discount)),
-        n_actions=found.n_actions,
-    )
+    task = Task(found.n_actions, found.found.discount, labels=found.labels)
     return load(folder / "solution", rules.constrained(task, kept.fit.constrain))
 
 

@@ -54,9 +54,9 @@ class Fit:
     set: tuple[str, ...] = ()
     """Settings of the algorithm as name=value, such as iterations=20000 or smoothing.k=0.1."""
     constrain: tuple[str, ...] = ()
-    """Hard constraints as FILE.py:NAME. Runs the file, so name only your own: a Constraint, a list
-    of forbidden pairs (state, action), or a function from states to costs (above 0 is forbidden).
-    """
+    """Hard constraints as FILE.py:NAME. It runs the file, so name only your own. NAME is a list of
+    forbidden pairs (state, action); a function of states and actions to costs, above 0 forbidden;
+    or a Constraint."""
     uncertainty: Literal["auto", "delta", "bootstrap", "none"] = "auto"
     """How to measure what chance did: auto measures where it is quick, by what holds there."""
     replications: int = 200

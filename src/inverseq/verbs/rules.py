@@ -41,8 +41,9 @@ def constraint(text: str, task: Task) -> Constraint:
     """One constraint of a file: what it names may be of three kinds.
 
     A `Constraint`; a list of pairs (state, action), in labels, which are forbidden; or a function
-    from a batch of states (a list of labels, or rows of numbers) to costs (batch, actions), which
-    forbids what costs more than 0.
+    ``costs(states, actions)`` from a batch of states (a list of labels, or rows of numbers) and
+    the list of labels of all actions to costs (batch, actions), which forbids what costs more
+    than 0. (A mere array would hang on the order of the labels.)
     """
     file, name = parts(text)
     if not file.is_file():
@@ -64,10 +65,16 @@ def constraint(text: str, task: Task) -> Constraint:
         return found
     labels = task.labels
     if callable(found) and not isinstance(found, type):
+        cost_of = guarded(found, file, name, task)
         if task.n_states is None:
-            return Constraint(guarded(found, file, name), 0.0, name)
+            return Constraint(cost_of, 0.0, name)
         states = list(labels.states) if labels and labels.states else list(range(task.n_states))
-        cost = np.asarray(guarded(found, file, name)(states))
+        try:
+            cost = np.asarray(cost_of(states))
+        except ValueError as error:
+            if isinstance(error, InvalidInput):
+                raise
+            raise InvalidInput(f"`{name}` of {file} must return rows of one length.") from error
         shape = (task.n_states, task.n_actions)
         if cost.shape != shape or cost.dtype.kind not in "biuf":
             raise InvalidInput(
@@ -106,12 +113,13 @@ def forbidden(pairs: list[Any], name: str, file: Path, task: Task) -> Constraint
     return Constraint(cost, 0.5, name)
 
 
-def guarded(function: Any, file: Path, name: str) -> Any:
-    """The function, whose trouble is said with its place."""
+def guarded(function: Any, file: Path, name: str, task: Task) -> Any:
+    """The function of states alone, whose trouble is said with its place."""
+    actions = list(task.labels.actions if task.labels else range(task.n_actions))
 
     def cost(states: Any) -> Any:
         try:
-            return function(states)
+            return function(states, actions)
         except Exception as error:
             raise InvalidInput(
                 f"`{name}` must return costs of states; {said(file, error)}."
