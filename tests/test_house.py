@@ -42,7 +42,8 @@ ALLOWED = {
     "io.*": ["errors"],
     "io.minari": ["demonstrations", "io.spaces", "io.storage", "_checks", *WORDS],
     "task": ["transitions", "_checks", *WORDS],
-    "demonstrations": [*MODEL, "equations", "io.storage", "_random", *WORDS],
+    "demonstrations": [*MODEL, "equations", "history", "io.storage", "_random", *WORDS],
+    "history": [*MODEL, "equations", *WORDS],
     "planning": ["equations", "_linear", *MODEL, "_progress", *WORDS],
     "gauges": ["equations", "planning", "likelihood", "_linear", *MODEL, "_progress", *WORDS],
     "solution": [
@@ -61,7 +62,7 @@ ALLOWED = {
     "algorithms": ["algorithms.*"],
     "algorithms.*": [
         *[*NOUNS, "equations", "gauges", "planning", "likelihood", "matching", "rewards"],
-        *["_kernels", "nets", "training"],
+        *["_kernels", "history", "nets", "training"],
         *["_checks", "_progress", "_random", *WORDS],
     ],
     "evaluate": [*NOUNS, "_checks", "equations", "planning", *WORDS],

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     )
     from inverseq.demonstrations import Additive, Demonstrations
     from inverseq.gauges import Features, Reference, StateOnly, Uniform, Zero
+    from inverseq.history import BackOff, Histories
     from inverseq.solution import Solution, load
     from inverseq.task import Constraint, Task
     from inverseq.training import fit_seeds
@@ -42,6 +43,7 @@ __all__ = [
     "IAVI",
     "IQL",
     "Additive",
+    "BackOff",
     "BehaviouralCloning",
     "BoltzmannMLE",
     "Classifier",
@@ -50,6 +52,7 @@ __all__ = [
     "DeepMaxEnt",
     "Demonstrations",
     "Features",
+    "Histories",
     "MaxEnt",
     "Reference",
     "Solution",
@@ -74,6 +77,7 @@ HOMES = {
     **dict.fromkeys(("BehaviouralCloning", "BoltzmannMLE", "DeepMaxEnt", "MaxEnt"), "algorithms"),
     **dict.fromkeys(("Additive", "Demonstrations"), "demonstrations"),
     **dict.fromkeys(("Features", "Reference", "StateOnly", "Uniform", "Zero"), "gauges"),
+    **dict.fromkeys(("BackOff", "Histories"), "history"),
     **dict.fromkeys(("Solution", "load"), "solution"),
     **dict.fromkeys(("Constraint", "Task"), "task"),
     "fit_seeds": "training",

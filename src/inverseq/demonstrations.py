@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from inverseq.errors import DamagedFile, InvalidInput
 from inverseq.shapes import Integers, MaskTable, States, Table
 from inverseq.task import Task
 from inverseq.transitions import Transitions
+
+if TYPE_CHECKING:
+    from inverseq.history import Histories
 
 FILE_FORMAT = 2
 """The second one may hold rewards; without them the first is written, which older versions read."""
@@ -317,6 +320,22 @@ class Demonstrations:
         n_test = min(max(round(fraction * n), 1), n - 1)
         chosen = generator(seed).permutation(n) < n_test
         return self.select(~chosen[member]), self.select(chosen[member])
+
+    def with_history(
+        self, length: int, n_states: int | None = None
+    ) -> tuple[Demonstrations, Histories]:
+        """The same with up to ``length`` states before the present one as part of each state, and
+        what the new numbers mean; never across episodes.
+
+        >>> seen = Demonstrations.from_episodes([([0, 1, 0, 2], [0, 2, 1])])
+        >>> augmented, histories = seen.with_history(1)
+        >>> [histories.decode(i) for i in augmented.states]  # -1 is where the episode begins
+        [(-1, 0), (0, 1), (1, 0)]
+        """
+        from inverseq.history import Histories
+
+        histories = Histories.of(self, length, n_states)
+        return histories.encode(self), histories
 
     # -- files --
 
