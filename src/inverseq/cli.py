@@ -16,6 +16,7 @@ import tyro
 from inverseq.errors import InverseqError
 from inverseq.experiments.control import Control
 from inverseq.experiments.demo import Demo
+from inverseq.experiments.labyrinth import Labyrinth
 from inverseq.experiments.objectworld import Objectworld
 from inverseq.version import __version__
 
@@ -149,6 +150,22 @@ def control(*, settings: Annotated[Control, tyro.conf.arg(name="")], json: Flag 
     reproduce(settings, json)
 
 
+def labyrinth(
+    *, settings: Annotated[Labyrinth, tyro.conf.arg(name="")], json: Flag = False
+) -> None:
+    """Mice in a labyrinth: how well they are foretold, and what they were after.
+
+    The recordings are read from the folder that you name. Prints tables with the ladder of count
+    tables beside every row, and writes results and a report. What has been computed is kept:
+    interrupted, it goes on where it was.
+
+    Args:
+        settings: What to compute.
+        json: Print the results as JSON, and nothing else.
+    """
+    reproduce(settings, json)
+
+
 def reproduce(settings: Any, json: bool) -> None:
     """Run the experiment that the settings belong to, and say what came out."""
     experiment: Any = import_module(type(settings).__module__)
@@ -197,7 +214,11 @@ def as_rich(said: Table) -> RichTable:
     return shown
 
 
-EXPERIMENTS: dict[str, Callable[..., Any]] = {"objectworld": objectworld, "control": control}
+EXPERIMENTS: dict[str, Callable[..., Any]] = {
+    "objectworld": objectworld,
+    "control": control,
+    "labyrinth": labyrinth,
+}
 COMMANDS: dict[str, Callable[..., Any]] = {"demo": demo, "report": report}
 
 

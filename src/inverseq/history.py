@@ -350,9 +350,7 @@ def held_out(
             scored = histories.encode(test)
             weights = scored.step_weights
             for j, strength in enumerate(strengths):
-                policy = BackOff(histories, strength, k).policy(
-                    visits, available[histories.states]
-                )
+                policy = BackOff(histories, strength, k).policy(visits, available[histories.states])
                 with np.errstate(divide="ignore"):
                     each = np.log(policy[scored.states, scored.actions])
                 total[i, j] += each[weights > 0] @ weights[weights > 0]
