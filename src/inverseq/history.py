@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -117,7 +118,7 @@ class Histories:
         while ends[-1] < len(self):
             longer = np.searchsorted(self.keys, ends[-1] * (self.n_states + 1))
             ends.append(self.n_states + int(longer))
-        return tuple(slice(a, b) for a, b in zip(ends[:-1], ends[1:], strict=True))
+        return tuple(slice(a, b) for a, b in pairwise(ends))
 
     @cached_property
     def symbols(self) -> np.ndarray:
@@ -283,7 +284,7 @@ class BackOff:
         score = held_out(
             demonstrations, task, lengths=lengths, strengths=strengths, folds=folds, k=k
         )
-        i, j = np.unravel_index(int(score.argmax()), score.shape)
+        i, j = divmod(int(score.argmax()), len(strengths))
         n_states = demonstrations_states(demonstrations, task)
         return cls(Histories.of(demonstrations, lengths[i], n_states), float(strengths[j]), k)
 
@@ -300,7 +301,7 @@ class BackOff:
         for level in reversed(held.levels[1:]):
             np.add.at(rho, held.shorter[level], rho[level])
         alone, *longer = held.levels
-        visited = rho.any(axis=-1, keepdims=True)
+        visited = np.asarray(rho.any(axis=-1, keepdims=True))
         # As in `Additive`: with k = 0 a state without visits has no policy but the uniform one.
         counts = np.where(visited[alone], rho[alone], 1.0)
         policy = np.empty(rho.shape)
@@ -338,11 +339,13 @@ def held_out(
             f"`folds` must lie from 2 to the number of units (or episodes), {len(groups)}; got "
             f"{folds!r}."
         )
+    if not len(lengths) or not len(strengths):
+        raise InvalidInput("`lengths` and `strengths` must each hold something to choose from.")
     n_states = demonstrations_states(d, task)
     available = task.available_table(n_states)
     total = np.zeros((len(lengths), len(strengths)))
     for fold in range(as_whole(folds)):
-        tested = member % folds == fold
+        tested = np.asarray(member % folds == fold)
         train, test = d.select(~tested), d.select(tested)
         for i, length in enumerate(lengths):
             histories = Histories.of(train, length, n_states)

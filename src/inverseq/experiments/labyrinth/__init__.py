@@ -24,7 +24,7 @@ from inverseq.solution import plain
 
 DISCOUNT = 0.9
 FOLDS = 5
-"""Every fifth trajectory is held out, by turns; the choice of histories splits the rest likewise."""
+"""Every fifth trajectory is held out, by turns; histories are chosen on the others, split alike."""
 
 
 class Scale(NamedTuple):

@@ -77,7 +77,7 @@ class Maze:
 
     def branch(self, root: int) -> np.ndarray:
         """Which nodes lie in the branch that begins at one, bool (N,)."""
-        inside = np.arange(len(self)) == root
+        inside = np.asarray(np.arange(len(self)) == root)
         for node in np.argsort(self.depth, kind="stable")[1:]:
             inside[node] |= inside[self.parent[node]]
         return inside

@@ -28,28 +28,29 @@ from inverseq.report import (
 
 Row = Mapping[str, Any]
 Tally = Mapping[str, Sequence[float]]
-NODE = "counts: node"
+UNIFORM, NODE = "uniform over legal moves", "counts: node"
 WHY = (
     "A reward of the node cannot do better than the table of counts at each node, whatever the "
-    "algorithm: its policy knows the present node and nothing else. An exact gauge (IAVI, IQL) gives "
-    "back the smoothed table itself, by identity. A reward of the state alone (MaxEnt, BoltzmannMLE) "
-    "can at most reproduce that table. What is missing is not a better reward but memory: the node "
-    "before says most of what the animal does next."
+    "algorithm: its policy knows the present node and nothing else. An exact gauge (IAVI, IQL) "
+    "gives back the smoothed table itself, by identity. A reward of the state alone (MaxEnt, "
+    "BoltzmannMLE) can at most reproduce that table. What is missing is not a better reward but "
+    "memory: the node before says most of what the animal does next."
 )
 IDENTIFIED = (
-    "What is identified: the policy, and with it the policy under a rule, in every exact gauge. What "
-    "is not: the reward. Rewards that differ by a potential of the node explain the same behaviour, "
-    "and the held-out likelihood does not depend on the discount. The rank of the water port is one of the "
-    "paper's gauge, in which the rewards of a node's moves have mean zero; plain visits rank it first "
-    "as well, so that this is a test of sanity and not a triumph."
+    "What is identified: the policy, and with it the policy under a rule, in every exact gauge. "
+    "What is not: the reward. Rewards that differ by a potential of the node explain the same "
+    "behaviour, and the held-out likelihood does not depend on the discount. The rank of the "
+    "water port is one of the paper's gauge, in which the rewards of a node's moves have mean "
+    "zero; plain visits rank it first as well, so that this is a test of sanity and not a "
+    "triumph."
 )
 CAUSAL = (
-    "Every score is causal: that of a step depends on the nodes up to it and on nothing that follows. "
-    "Intervals are over animals: the mean over all held-out steps, plus or minus the t quantile times "
-    "its standard error when animals are drawn anew, each with all its steps. A step belongs to the animal "
-    "that made it, also in the trajectories that run from one animal into the next; trajectories "
-    "decide only what is held out. The same animals are in the training part: this is not how well "
-    "a new animal is foretold."
+    "Every score is causal: that of a step depends on the nodes up to it and on nothing that "
+    "follows. Intervals (±) are of 95 %, over animals: the t quantile times the standard error "
+    "of the mean when animals are drawn anew, each with all its steps. A step belongs to the "
+    "animal that made it, also in the trajectories that run from one animal into the next; "
+    "trajectories decide only what is held out. The same animals are in the training part: this "
+    "is not how well a new animal is foretold."
 )
 
 
@@ -61,7 +62,7 @@ class Estimate(NamedTuple):
     high: float
 
     def __str__(self) -> str:
-        return f"{signed(self.mean)} ({signed(self.low, 3)} to {signed(self.high, 3)})"
+        return f"{signed(self.mean)} ± {signed(self.high - self.mean)}"
 
 
 def document(rows: Sequence[Row], quick: bool) -> Document:
@@ -116,12 +117,12 @@ def estimate(tallies: Tally | Mapping[str, np.ndarray], choice: bool = False) ->
     """The mean of a step, and its interval when animals are drawn anew.
 
     >>> print(estimate({"A": [10, -5.0, 5, -4.0], "B": [10, -7.0, 5, -5.0]}))
-    −0.6000 (−1.871 to 0.671)
+    −0.6000 ± 1.2706
     """
     from scipy.stats import t
 
     at = 2 if choice else 0
-    table = np.array([tally for tally in tallies.values()], float)
+    table = np.array(list(tallies.values()), float)
     steps, sums = table[:, at], table[:, at + 1]
     n, mean = len(table), float(sums.sum() / steps.sum())
     if n < 2:
@@ -142,8 +143,14 @@ def of_folds(rows: Sequence[Row], name: str = "animals") -> np.ndarray:
 
 
 def signed(value: float, digits: int = 4) -> str:
-    """A number with a true minus."""
-    return "–" if not np.isfinite(value) else f"{value:.{digits}f}".replace("-", "−")
+    """A number with a true minus, and none before zero.
+
+    >>> signed(-0.25, 2), signed(-1e-9)
+    ('−0.25', '0.0000')
+    """
+    if not np.isfinite(value):
+        return "–"
+    return f"{round(value, digits) + 0.0:.{digits}f}".replace("-", "−")
 
 
 def bits(nats: float) -> float:
@@ -289,33 +296,33 @@ def foretold(rows: Sequence[Row], log: Row) -> Iterator[Block]:
             signed(choice.mean), signed(bits(choice.mean), 3),
             *([signed(card.LADDER[name]) if name in card.LADDER else None] if known else []),
         ])  # fmt: skip
-    heads = ("nats per step (95 %)", "SD of folds", "bits", "branching: nats", "branching: bits")
+    heads = ("nats per step", "SD of folds", "bits", "branching: nats", "branching: bits")
     yield Table(
         ["method", *(Column(head, True) for head in (*heads, *["data card"][: int(known)]))],
         body,
-        f"Mean log-likelihood of {held['steps']:,} held-out steps, {held['steps_choice']:,} of them "
-        f"at branching nodes, {held['animals']} animals; {folds} of 5 folds.",
+        f"Mean log-likelihood of {held['steps']:,} held-out steps, {held['steps_choice']:,} of "
+        f"them at branching nodes, {held['animals']} animals; {folds} of 5 folds.",
         [
             f"Folds: trajectories whose number leaves the same rest when divided by 5. "
             f"{log['trajectories']} trajectories, {log['bouts']:,} bouts or parts of bouts, "
             f"{log['animals']} animals; {log['shared']} trajectories run from one animal into the "
             f"next. Only legal moves are available; at end nodes that is one.",
-            "Node + previous: histories end where a bout begins, and that it begins is part of them. "
-            "The count tables lean on the table of the shorter history with strength 4; the chosen "
-            "ones with what held-out trajectories of the training part like best.",
-            "MaxEnt looks at the first steps of an episode most (visits are discounted), so that it is "
-            "given pieces of 50 steps that begin every 10; whole bouts show why.",
+            "Node + previous: histories end where a bout begins, and that it begins is part of "
+            "them. The count tables lean on the table of the shorter history with strength 4; "
+            "the chosen ones with what held-out trajectories of the training part like best.",
+            "MaxEnt looks at the first steps of an episode most (visits are discounted), so that "
+            "it is given pieces of 50 steps that begin every 10; whole bouts show why.",
         ],
     )  # fmt: skip
     names = list(card.LADDER)
     base = {name: estimate(totals[name]).mean for name in names}
     yield Table(
-        ["method", Column("nats", True), *(Column(f"over {short(n)}", True) for n in names)],
+        ["method", Column("nats", True), *(Column(short(n), True) for n in names)],
         [
             [name, signed(mean), *(signed(mean - base[n]) for n in names)]
             for name, total in totals.items() for mean in [estimate(total).mean]
         ],
-        "The same beside the ladder of count tables: how much likelier a step is than under each.",
+        "The same beside the ladder of count tables: nats per step over each of them.",
     )  # fmt: skip
     chosen = pick(rows, "history", method="IAVI, node + history, chosen")
     yield Table(
@@ -324,19 +331,21 @@ def foretold(rows: Sequence[Row], log: Row) -> Iterator[Block]:
             "its count table",
         ))],
         [
-            [str(row["fold"]), row["length"], row["strength"], row["histories"],
+            [str(row["fold"]), row["length"], row["strength"], f"{row['histories']:,}",
              f"{row['unseen']:.1%}", signed(estimate(row["animals"]).mean, 6),
              signed(estimate(row["table"]).mean, 6)]
             for row in chosen
         ],
-        "IAVI on histories: what was chosen on the training part of each fold, and what came of it.",
+        "IAVI on histories: what was chosen on the training part of each fold, and what came of "
+        "it.",
         ["A history that was not seen has the policy of its longest end that was."],
     )  # fmt: skip
 
 
 def short(name: str) -> str:
     """A rung of the ladder in a word or two."""
-    return name.removeprefix("counts: ").replace(" over legal moves", "").replace(" of actions", "")
+    named = name.removeprefix("counts: node ").removesuffix(" previous").removeprefix("counts: ")
+    return named.replace(" over legal moves", "").replace(" of actions", "")
 
 
 # -- the port ------------------------------------------------------------------------------------
@@ -352,7 +361,7 @@ def port(rows: Sequence[Row], log: Row) -> Iterator[Block]:
         mine = {row["discount"]: row for row in found if row["animal"] == who}
         first = mine[discounts[0]]
         body.append([
-            who or "all animals", first["steps"], *(mine[d]["rank"] for d in discounts),
+            who or "all animals", f"{first['steps']:,}", *(mine[d]["rank"] for d in discounts),
             first["rank_visits"], *([card.RANKS.get(who, 1)] if known else []),
         ])  # fmt: skip
     heads = [
@@ -363,32 +372,32 @@ def port(rows: Sequence[Row], log: Row) -> Iterator[Block]:
     yield Table(
         ["animal", Column("steps", True), *(Column(head, True) for head in heads)],
         body,
-        f"The rank of the water port among {found[0]['of']} end nodes by IAVI's reward for entering "
-        f"it, and by plain visits.",
-        ["The data card's ranks of single animals are of the full recording, of which this is a part."]
+        f"The rank of the water port among {found[0]['of']} end nodes by IAVI's reward for "
+        "entering it, for each discount, and by plain visits.",
+        ["The data card's ranks of single animals are of the full recording; this is a part of it."]
         if known else [],
     )  # fmt: skip
     maze = pick(rows, "maze")[0]
     hardly = [i for i, n in enumerate(maze["visits"]) if n < HARDLY]
     places = maze["xy"]
     links = [(int(up), i) for i, up in enumerate(maze["parent"]) if up < len(places)]
-    seldom = f" Small and hollow: fewer than {HARDLY} visits, or nothing known." * bool(hardly)
     yield Graph(
         [
             Panel("entering each node, IAVI in the paper's gauge", numbers(maze["entering"]), True,
                   note="mean zero over the moves of a node"),
-            Panel("being at each node, in the state gauge", numbers(maze["state"]), True,
-                  note="mean zero over nodes"),
+            Panel("being at each node, BoltzmannMLE", numbers(maze["state"]), True,
+                  note="the prior is for small rewards"),
         ],
-        places, links, [(maze["port"], "water"), (0, "entrance")],
+        places, links, [(maze["port"], "water")],
         sorted({*hardly}),
-        f"The maze with the recovered reward, discount {maze['discount']:g}, all animals; lines are "
-        f"tunnels.{seldom}",
+        f"The maze with the recovered reward, discount {maze['discount']:g}, all animals. Lines "
+        f"are tunnels, the entrance is node 0. Small and hollow: fewer than {HARDLY} visits, or "
+        f"nothing known.",
     )  # fmt: skip
     yield Text(
-        "The two drawings are rewards for the same behaviour, in two gauges. A reward for being at a "
-        "node cannot show the water as one for entering it does: the port is left at once, having one "
-        "way out, so that the drop of being there is shared with the way to it."
+        "The two drawings are rewards for the same behaviour, in two gauges. A reward for being "
+        "at a node cannot show the water as one for entering it does: the port is left at once, "
+        "having one way out, so that the drop of being there is shared with the way to it."
     )
 
 
@@ -411,12 +420,13 @@ def branches(rows: Iterable[Row]) -> Iterator[tuple[int, str, list[Row]]]:
 def closed(rows: Sequence[Row]) -> Iterator[Block]:
     """Planned for or only masked: what is done inside, and how likely the rest stays."""
     yield Text(
-        "The rule forbids to enter a branch. Constrained imitation plans for the recovered reward "
-        "among what the rule allows; masking leaves the cloned policy as it is and renormalises it "
-        "where a move is forbidden. Both never enter. They are scored on the held-out steps outside "
-        "of the branch: all that the rule allows, and those at nodes where it forbids nothing "
-        "(untouched). What the animals would do if the branch were closed was never seen: these steps "
-        "are of animals that could enter, so that a plan which reacts to the rule must lose something."
+        "The rule forbids to enter a branch. Constrained imitation plans for the recovered "
+        "reward among what the rule allows; masking leaves the cloned policy as it is and "
+        "renormalises it where a move is forbidden. Both never enter. They are scored on the "
+        "held-out steps outside of the branch: all that the rule allows, and those at nodes "
+        "where it forbids nothing (untouched). What the animals would do if the branch were "
+        "closed was never seen: these steps are of animals that could enter, so that a plan "
+        "which reacts to the rule must lose something."
     )
     for branch in dict.fromkeys(branch for branch, _, _ in branches(rows)):
         body: list[list[Cell | str | float | None]] = []
@@ -440,13 +450,13 @@ def closed(rows: Sequence[Row]) -> Iterator[Block]:
             for place in ("judged_bound", "untouched_bound")
         )
         inside = sum(row["held_out_inside"] for row in first)
-        heads = ("steps inside", "elsewhere", "untouched", "the same, free", "change (95 %)")
+        heads = ("steps inside", "elsewhere", "untouched", "untouched, free", "change")
         yield Table(
             ["policy", *(Column(head, True) for head in heads)],
             body,
             f"The branch of node {branch} is closed. Nats per held-out step: {outside:,} steps "
             f"elsewhere, {untouched:,} of them untouched; {inside:,} were inside.",
-            ["Steps inside: simulated, in bouts from the entrance. The same, free: without the rule."],
+            ["Steps inside: simulated, in bouts from the entrance. Free: without the rule."],
         )  # fmt: skip
 
 
@@ -468,22 +478,26 @@ def few(rows: Sequence[Row]) -> Iterator[Block]:
         yield Chart(
             [
                 Series(name, bouts, [e.mean for e in each], [e.low for e in each],
-                       [e.high for e in each], "dashed" if name == "uniform over legal moves" else "line")
+                       [e.high for e in each], "dashed" if name == UNIFORM else "line")
                 for name in charted(methods)
                 for each in [[estimate(joined(at[name, n])) for n in bouts]]
             ],
             "first bouts of each animal", "nats per held-out step", x_log=True,
             caption=f"Learned from the first bouts, {who}: mean and 95 % interval over animals.",
         )  # fmt: skip
-        best = {n: max(methods, key=lambda m, n=n: estimate(joined(at[m, n])).mean) for n in bouts}  # type: ignore[misc]
+        means = {key: estimate(joined(found)).mean for key, found in at.items()}
+        best = {n: max(means[name, n] for name in methods) for n in bouts}
         yield Table(
             ["method", *(Column(f"{n} bouts" if n > 1 else "1 bout", True) for n in bouts)],
             [
-                [name, *(Cell(str(estimate(joined(at[name, n]))), best[n] == name) for n in bouts)]
+                [name, *(
+                    Cell(str(estimate(joined(at[name, n]))), best[n] == means[name, n])
+                    for n in bouts
+                )]
                 for name in methods
             ],
-            f"Nats per step of the {tested:,} steps after the first {max(bouts)} bouts, learned from "
-            f"the first ones, {who} ({steps} steps).",
+            f"Nats per step of the {tested:,} steps after the first {max(bouts)} bouts, learned "
+            f"from the first ones, {who} ({steps} steps).",
             [won(at, bouts, methods)],
         )  # fmt: skip
 

@@ -19,7 +19,6 @@ from inverseq.algorithms import IAVI, IQL, BehaviouralCloning, BoltzmannMLE, Max
 from inverseq.demonstrations import Additive, Demonstrations
 from inverseq.errors import InverseqWarning
 from inverseq.experiments.labyrinth.data import LEFT, OUT, Log, Maze, read
-from inverseq.gauges import StateOnly
 from inverseq.history import BackOff, Histories
 from inverseq.solution import Solution
 from inverseq.task import Constraint, Task
@@ -296,9 +295,7 @@ def drawn(job: dict[str, Any]) -> list[Row]:
     task = log.maze.task(job["discount"])
     inner = np.arange(1, len(log.maze))
     entering = closed_form(log.seen, task).reward_table[log.maze.into(inner)]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", InverseqWarning)
-        state = IAVI(gauge=StateOnly(), smoothing=SMOOTHING).fit(log.seen, task, progress=False)
+    state, _ = fitted(climbed, log.seen, task)
     return [
         row("maze", "IAVI", None, discount=job["discount"], entering=[None, *entering.tolist()],
             state=state.reward_table[:, OUT].tolist(),
@@ -435,7 +432,7 @@ def few(job: dict[str, Any]) -> list[Row]:
     test = log.select(log.bouts >= job["most"])
     task, available = log.maze.task(job["discount"]), log.maze.available
     groups = np.unique(test.animals) if job["alone"] else [None]
-    animals: dict[str, dict[str, list[float]]] = {}
+    animals: dict[str, list[float]] = {}
     seconds = 0.0
     for who in groups:
         own = train if who is None else train.select(train.animals == who)
