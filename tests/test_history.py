@@ -224,12 +224,11 @@ def test_the_score_of_a_step_does_not_know_what_follows(train, test, other, leng
         episodes=np.where(rows <= t, test.episodes, test.episodes.max() + 1),
     )  # fmt: skip
     # Another future of the same episode, and other ones after it.
-    n = len(other)
-    label = test.episodes[t]
+    label, later = test.episodes[t], 100 + np.arange(len(other))
     changed = iq.Demonstrations(
         [*test.states[: t + 1], *other.states], [*test.actions[: t + 1], *other.actions],
         [*test.next_states[: t + 1], *other.next_states],
-        episodes=[*test.episodes[: t + 1], *np.where(other.episodes == 0, label, 100 + np.arange(n))],
+        episodes=[*test.episodes[: t + 1], *np.where(other.episodes == 0, label, later)],
     )  # fmt: skip
     before = scores(test)[: t + 1].tobytes()
     assert scores(permuted)[: t + 1].tobytes() == before
