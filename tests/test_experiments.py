@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import inverseq as iq
 from inverseq.errors import InvalidInput
 from inverseq.experiments import command, jobs, objectworld
 from inverseq.experiments.demo import Demo
@@ -42,6 +41,13 @@ def test_results_come_in_the_order_of_the_jobs_and_are_kept(tmp_path):
     assert [r["y"] for r in do(kept, 3, 1, 2)] == [9, 1, 4]
     assert [r["y"] for r in do(kept, 2, 3)] == [4, 9]
     assert CALLS == [3, 1, 2]
+
+
+def test_those_whose_turn_is_first_begin_first(tmp_path):
+    kept, given = tmp_path / "jobs.jsonl", [{"x": x} for x in (1, 3, 2)]
+    found = jobs.done(squared, given, kept, 0, "squaring", False, lambda job: -job["x"])
+    assert CALLS == [3, 2, 1]
+    assert [r["y"] for r in found] == [1, 9, 4]
 
 
 def test_a_changed_job_is_another_one(tmp_path):
@@ -225,9 +231,8 @@ def test_the_exact_state_gauge_transfers_as_the_true_reward_does(small):
 
 
 def test_smaller_sets_are_the_first_of_larger_ones():
-    world = iq.worlds.objectworld(size=4, n_objects=4, seed=0)
-    job = {"world": 0, "most": 64}
-    many, few = (studies.demonstrations(world, job, n) for n in (64, 8))
+    job = {"size": 4, "objects": 4, "discount": 0.9, "world": 0, "most": 64}
+    many, few = (studies.demonstrations(job, n) for n in (64, 8))
     assert few.n_episodes == 8
     np.testing.assert_array_equal(few.states, many.states[: len(few)])
 

@@ -25,7 +25,13 @@ Work = Callable[[dict[str, Any]], Any]
 
 
 def done(
-    work: Work, jobs: Sequence[Job], kept: Path, workers: int, what: str, progress: bool | None
+    work: Work,
+    jobs: Sequence[Job],
+    kept: Path,
+    workers: int,
+    what: str,
+    progress: bool | None,
+    turn: Callable[[Job], Any] | None = None,
 ) -> list[Any]:
     """The results of all jobs, in their order; those that ``kept`` holds are not done again.
 
@@ -41,10 +47,14 @@ def done(
         workers: How many processes; 0 does everything in this one.
         what: What the progress bar says.
         progress: As everywhere: None shows a bar on a terminal.
+        turn: By what to sort the jobs that are left: if the longest come first, all processes have
+            something to do until the end.
     """
     known = read(kept)
     marks = [fingerprint(work, job) for job in jobs]
     left = [(mark, job) for mark, job in zip(marks, jobs, strict=True) if mark not in known]
+    if turn is not None:
+        left.sort(key=lambda each: turn(each[1]))
     if left:
         kept.parent.mkdir(parents=True, exist_ok=True)
         with kept.open("a", encoding="utf-8") as file:

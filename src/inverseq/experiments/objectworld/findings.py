@@ -12,7 +12,14 @@ import numpy as np
 
 from inverseq.experiments.objectworld import paper
 from inverseq.experiments.objectworld.claims import aimed, claims, first_discount, measured, signed
-from inverseq.experiments.objectworld.methods import METHODS, OWN, base
+from inverseq.experiments.objectworld.methods import (
+    CAP_DEEP_MAXENT,
+    CAP_DIQL,
+    CAP_IQL,
+    METHODS,
+    OWN,
+    base,
+)
 from inverseq.report import (
     Block,
     Cell,
@@ -32,6 +39,11 @@ Row = Mapping[str, Any]
 TOLD = (
     "As in the paper, DIQL is told the expert's policy in the states that it sees; it does not "
     "compete for the best."
+)
+CAPPED = (
+    "Constant learning rates go on to tremble. Those of the paper stop at a cap at the latest, and "
+    f"have not converged then: IQL's after {CAP_IQL:,} epochs, DIQL's after {CAP_DIQL:,} "
+    f"iterations, those of Deep MaxEnt with the paper's network after {CAP_DEEP_MAXENT:,} steps."
 )
 NOT_CHARTED = (
     *("IAVI, state gauge", "IQL", "MaxEnt, single step", "MaxEnt, causal"),
@@ -137,8 +149,10 @@ def table(
             [
                 "EVD: mean value given away; EVD²: mean of its square, which the authors' script "
                 "calls EVD. Reward corr.: with the true reward, in the state gauge. Seconds: wall "
-                "time of the fit, one thread. Converged: by the paper's criterion (no reward "
-                "changes by 1e-4 between iterations) or the method's own stricter one.",
+                "time of the fit, one thread; fits of IQL and DIQL ran side by side, a process on "
+                "each core, all others one at a time.",
+                "Converged: by the paper's criterion (no reward changes by 1e-4 between "
+                f"iterations) or the method's own stricter one. {CAPPED}",
                 "Given the exact policy, IAVI has an EVD of 0 at any tolerance: it returns that "
                 "policy. Means of EVD weigh states alike and may cancel; squares do not.",
                 "Methods that find a reward are judged by the Boltzmann policy of that reward; "

@@ -27,8 +27,9 @@ from inverseq.nets import MLP
 from inverseq.solution import Solution
 from inverseq.worlds import World
 
-CAP = 4_000
-"""Steps of Deep MaxEnt with the paper's settings at most; its constant rate goes on to tremble."""
+CAP_IQL, CAP_DIQL, CAP_DEEP_MAXENT = 200, 20_000, 2_000
+"""Epochs, iterations and steps after which the paper's constant learning rates stop at the latest:
+they go on to tremble, and their rows say that they have not converged."""
 NETWORK = MLP((32, 32), "tanh")
 """What BoltzmannMLE looks at the features with."""
 
@@ -69,7 +70,7 @@ METHODS = {
     ),
     "IQL": Method(lambda w, d, seed: IQL().fit(d, w.task, seed=seed), True, gauge="path"),
     "IQL, paper's rates": Method(
-        lambda w, d, seed: IQL.paper(epochs=200).fit(d, w.task, seed=seed),
+        lambda w, d, seed: IQL.paper(epochs=CAP_IQL).fit(d, w.task, seed=seed),
         True, gauge="path", paper="IQL",
     ),
     # As in the paper it is given the true distribution of actions, and sees states one by one.
@@ -78,7 +79,7 @@ METHODS = {
         True, gauge="path", given=True,
     ),
     "DIQL, paper's rates": Method(
-        lambda w, d, seed: DIQL.paper(policy=w.expert(), iterations=20_000).fit(
+        lambda w, d, seed: DIQL.paper(policy=w.expert(), iterations=CAP_DIQL).fit(
             d, w.task, seed=seed
         ),
         True, gauge="path", given=True,
@@ -97,7 +98,7 @@ METHODS = {
         False, "reward", own=True,
     ),
     "Deep MaxEnt, paper's network": Method(
-        lambda w, d, seed: DeepMaxEnt.paper(w.features, max_iterations=CAP).fit(
+        lambda w, d, seed: DeepMaxEnt.paper(w.features, max_iterations=CAP_DEEP_MAXENT).fit(
             d, w.task, seed=seed
         ),
         False, "reward", own=True,

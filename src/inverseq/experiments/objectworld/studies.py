@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from inverseq.algorithms import DIQL, IQL, Decay, DeepMaxEnt, MaxEnt
 from inverseq.demonstrations import Demonstrations
 from inverseq.errors import InverseqError, InverseqWarning
 from inverseq.experiments.objectworld.methods import (
-    CAP,
+    CAP_DEEP_MAXENT,
     EXACT,
     METHODS,
     Method,
@@ -33,13 +34,24 @@ def make(job: dict[str, Any]) -> World:
     return objectworld(job["size"], job["objects"], discount=job["discount"], seed=job["world"])
 
 
-def demonstrations(world: World, job: dict[str, Any], trajectories: int) -> Demonstrations:
+def demonstrations(job: dict[str, Any], trajectories: int) -> Demonstrations:
     """Trajectories of the expert; those of a smaller number are the first of a larger one's."""
     most = max(trajectories, job.get("most", 0))
-    seen = world.demonstrations(most, LENGTH, seed=job["world"])
+    seen = walked(job["size"], job["objects"], job["discount"], job["world"], most)
     return (
         seen if most == trajectories else seen.select(np.arange(len(seen)) < trajectories * LENGTH)
     )
+
+
+# Methods on the same data come one after another. The world is made anew for each: its task keeps
+# factors, and whoever comes first would pay for them.
+@lru_cache(maxsize=1)
+def walked(
+    size: int, objects: int, discount: float, world: int, trajectories: int
+) -> Demonstrations:
+    """So many trajectories of the expert of a world."""
+    drawn = objectworld(size, objects, discount=discount, seed=world)
+    return drawn.demonstrations(trajectories, LENGTH, seed=world)
 
 
 def fitted(method: Method, world: World, seen: Demonstrations, seed: int) -> Solution:
@@ -65,7 +77,7 @@ def table(job: dict[str, Any]) -> dict[str, Any]:
     """One method on the paper's data set, and its reward carried to other worlds."""
     world, name = make(job), job["method"]
     method, trajectories = (EXACT | METHODS)[name], job["steps"] // LENGTH
-    seen = demonstrations(world, job, trajectories)
+    seen = demonstrations(job, trajectories)
     given = None if name in EXACT else trajectories
     found = fitted(method, world, seen, job["world"])
     rows = [
@@ -147,7 +159,7 @@ def transferred(
 def curve(job: dict[str, Any]) -> list[Row]:
     """One method on one number of trajectories."""
     world, name = make(job), job["method"]
-    seen = demonstrations(world, job, job["trajectories"])
+    seen = demonstrations(job, job["trajectories"])
     found = fitted(METHODS[name], world, seen, job["world"])
     return [
         row(job, "curve", title, trajectories=job["trajectories"], **values)
@@ -191,7 +203,7 @@ def online(job: dict[str, Any]) -> list[Row]:
 def overview(job: dict[str, Any]) -> list[float]:
     """The value that the policy of one method on one number of trajectories truly has."""
     world, method = make(job), METHODS[job["method"]]
-    seen = demonstrations(world, job, job["trajectories"])
+    seen = demonstrations(job, job["trajectories"])
     found = fitted(method, world, seen, job["world"])
     value: list[float] = drawn(method, found, world)["value"]
     return value
@@ -203,12 +215,12 @@ def overview(job: dict[str, Any]) -> list[float]:
 def tune(job: dict[str, Any]) -> list[Row]:
     """One method with one learning rate."""
     world = make(job)
-    seen = demonstrations(world, job, job["trajectories"])
+    seen = demonstrations(job, job["trajectories"])
     name, rate, rate_q = job["method"], job["rates"][0], job["rates"][-1]
     tuned = {
         "MaxEnt": lambda: MaxEnt(world.features, learning_rate=rate).fit(seen, world.task),
         "Deep MaxEnt": lambda: DeepMaxEnt.paper(
-            world.features, learning_rate=rate, max_iterations=CAP
+            world.features, learning_rate=rate, max_iterations=CAP_DEEP_MAXENT
         ).fit(seen, world.task, seed=job["world"]),
         "DIQL": lambda: DIQL(
             policy=world.expert(), iterations=5_000, learning_rate=rate, network=MLP()
