@@ -210,6 +210,16 @@ def test_whole_floating_point_numbers_are_labels_of_actions():
             "'t' holds text, such as '9'",
         ),
         (
+            {"s": [0, 1], "m": [0, 1], "t": pa.array([None, None], pa.string())},
+            {"state": "s", "action": "m", "time": "t"},
+            "missing: 2 rows (the first is row 0, column 't')",
+        ),
+        (
+            {"s": [[1.0, 2.0], [1.0], [1.0, 2.0, 3.0]], "m": [0, 1, 0]},
+            {"state": "s", "action": "m"},
+            "row 0 has 2 numbers and row 1 has 1.",
+        ),
+        (
             {"s": [0, 1], "m": [0, 1], "t": [0, 2]},
             {"state": "s", "action": "m", "terminated": "t"},
             "'t' also holds 2",
@@ -426,6 +436,8 @@ def test_other_labels_are_refused():
     found = iq.IAVI().fit(seen, seen.task(0.9))
     with pytest.raises(InvalidInput, match=r"the labels of the solution, Labels\(3 states"):
         found.score(other)
+    with pytest.raises(InvalidInput, match=r"the labels of the solution, Labels\(3 states"):
+        iq.evaluate.likelihood(found, other)
     with pytest.raises(InvalidInput, match=r"Read the log with `labels=task.labels`"):
         iq.IAVI().fit(other, seen.task(0.9))
     with pytest.raises(InvalidInput, match="those of part 1 are not those of part 0"):
@@ -641,8 +653,9 @@ def test_places_without_a_log(tmp_path):
         ({"state": "clok"}, "none called 'clok'. Did you mean 'clock'?"),
     ],
 )
-def test_what_cannot_be_counted(tmp_path, more, message):
-    file = write(CLEAN, tmp_path / "log.parquet")
+@pytest.mark.parametrize("name", ["log.parquet", "log.csv"])
+def test_what_cannot_be_counted(tmp_path, name, more, message):
+    file = write(CLEAN, tmp_path / name)
     with pytest.raises(InvalidInput) as error:
         iq.read(file, **{"state": "place", "action": "move", "counts": True} | more)
     assert message in str(error.value)
@@ -699,6 +712,14 @@ def test_a_saved_data_set_of_imitation_is_read_without_looking_at_its_pickles(tm
     assert seen.actions.tolist() == [1, 0, 2]
     assert seen.terminated.tolist() == [False, True, False]
     assert seen.rewards.tolist() == [0, 1, 0.5]
+
+
+def test_a_saved_data_set_names_no_files_but_its_own(tmp_path):
+    folder = hugging_face(tmp_path / "walks", WALKS)
+    hugging_face(tmp_path / "other", WALKS | {"acts": [[2, 2], [2]]})
+    named = {"_data_files": [{"filename": "../other/data-00000-of-00001.arrow"}]}
+    (folder / "state.json").write_text(json.dumps(named))
+    assert iq.read(folder).actions.tolist() == [1, 0, 2]
 
 
 def npz_of(path, **more):

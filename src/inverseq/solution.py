@@ -394,13 +394,7 @@ class Solution:
     def score(self, demonstrations: Demonstrations, *, constrained: bool = True) -> float:
         """The mean log-likelihood per step, in nats; minus infinity with a forbidden step."""
         check_kind(demonstrations, Demonstrations, "demonstrations")
-        if None not in (self.labels, demonstrations.labels) and (
-            self.labels != demonstrations.labels
-        ):
-            raise InvalidInput(
-                f"`demonstrations` must have the labels of the solution, {self.labels!r}; they "
-                f"have {demonstrations.labels!r}. Read the log with `labels=solution.labels`."
-            )
+        check_labels(self, demonstrations)
         rows = self._rows(demonstrations.states)
         check_range(demonstrations.actions, self.n_actions, "actions", "n_actions")
         each = self._log_policy(rows, constrained)[np.arange(len(rows)), demonstrations.actions]
@@ -719,6 +713,16 @@ def known_network(settings: Any) -> Network | None:
     fields = {k: tuple(v) if isinstance(v, list) else v for k, v in settings.items() if k != "is"}
     network: Network = kinds[settings["is"]](**fields)
     return network
+
+
+def check_labels(solution: Solution, demonstrations: Demonstrations) -> None:
+    """Raise where numbers of states or actions stand for something else in the demonstrations."""
+    own, given = solution.labels, demonstrations.labels
+    if own is not None and given is not None and own != given:
+        raise InvalidInput(
+            f"`demonstrations` must have the labels of the solution, {own!r}; they have {given!r}. "
+            f"Read the log with `labels=solution.labels`."
+        )
 
 
 def check_same(given: Mapping[str, Any], kept: Mapping[str, Any]) -> None:

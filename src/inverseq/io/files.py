@@ -318,7 +318,10 @@ def batches(
 
     files, kind = files_of(path)
     if kind != "parquet" and not (kind == "ipc" and is_ipc_file(files)):
-        yield from load(path, names).select(names).to_batches(BATCH)
+        table = load(path, names)
+        for name in names:
+            column_of(table, name, "a column")
+        yield from table.select(names).to_batches(BATCH)
         return
     try:
         schema = pq.read_schema(files[0]) if kind == "parquet" else None
