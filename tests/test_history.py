@@ -521,7 +521,7 @@ def test_logs_of_others_have_history_under_their_numbers(tmp_path):
     assert same_steps(iq.read(tmp_path / "seen.parquet", labels=read.labels), read)
     other = iq.Labels("abc", "xyz").with_history(read.histories)
     read.save(tmp_path / "more.parquet")
-    with pytest.raises(InvalidInput, match=r"without history; these are Histories\(7 of up to 1"):
+    with pytest.raises(InvalidInput, match=r"without history; these are Histories\(8 of up to 1"):
         iq.read(tmp_path / "more.parquet", history=2)
     read_log(log_of(seen)).save(tmp_path / "named.parquet")
     with pytest.raises(
