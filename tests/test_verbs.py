@@ -18,6 +18,7 @@ PLACES = [f"{row}{column}" for row in "abc" for column in "123"]
 MOVES = ["up", "down", "left", "right", "stay"]
 READ = ["--state", "place", "--action", "move", "--episode", "bout", "--time", "clock"]
 ARRAYS = "solution/arrays.safetensors"
+SHORT = ["--set", "classifier.iterations=400"]
 SOME = ["--methods", "cloning", "IAVI"]
 NO_ERRORS = ["--uncertainty", "none"]
 QUICK = [*READ, "--discount", "0.9", "--workers", "0"]
@@ -151,8 +152,8 @@ def test_a_log_of_numbers_is_fitted_by_networks_and_evaluated(tmp_path, capsys, 
     (tmp_path / "rules.py").write_text(
         "def no_left(x, turns):\n    return [[turn == 'left' for turn in turns]] * len(x)\n"
     )
-    told = said(capsys, "fit", "drive.parquet", *given, "--algorithm", "cloning", *SHORT, "--constrain",
-                "rules.py:no_left", "--out", "run")  # fmt: skip
+    told = said(capsys, "fit", "drive.parquet", *given, "--algorithm", "cloning", *SHORT,
+                "--constrain", "rules.py:no_left", "--out", "run")  # fmt: skip
     assert [row["method"] for row in told["rows"]] == [
         "BehaviouralCloning", "BehaviouralCloning, constrained", "frequencies", "uniform",
     ]  # fmt: skip

@@ -44,6 +44,8 @@ def made(name: str, changes: Sequence[str] = ()) -> Any:
             f"`--algorithm` must be one of {', '.join(NAMES)}; got {name!r}.{nearest(name, NAMES)}"
         )
     found = getattr(algorithms, NAMES[name])()
+    if name == "cloning" and any(change.startswith("classifier.") for change in changes):
+        found = algorithms.BehaviouralCloning(classifier=algorithms.Classifier())
     for change in changes:
         path, equals, text = change.partition("=")
         if not equals or not path:
