@@ -148,7 +148,7 @@ def show(
     from inverseq.errors import InvalidInput
     from inverseq.io.files import foreign
     from inverseq.io.overview import contents, overview
-    from inverseq.report import Column, Table
+    from inverseq.report import Table
     from inverseq.verbs.show import tables_of
 
     named = bool(columns.state or columns.action)
@@ -161,7 +161,7 @@ def show(
         rows = [
             (name, kind, ", ".join(found.examples[name])) for name, kind in found.columns.items()
         ]
-        heads = [Column("column"), "type", "such as"]
+        heads = ["column", "type", "such as"]
         terminal().print(as_rich(Table(heads, rows, f"{found.rows:,} rows")))
         print("Name some of them: inverseq show LOG --state ... --action ... [--episode ...]")
         return

@@ -111,9 +111,9 @@ def gauge_of(text: str, labels: Labels | None, n_actions: int) -> Gauge:
     """
     from inverseq.gauges import Reference, StateOnly, Uniform, Zero
 
-    kinds = {"uniform": Uniform, "state-only": StateOnly, "zero": Zero}
+    kinds: dict[str, Gauge] = {"uniform": Uniform(), "state-only": StateOnly(), "zero": Zero()}
     if text in kinds:
-        return kinds[text]()
+        return kinds[text]
     kind, colon, action = text.partition(":")
     if kind != "reference" or not colon:
         raise InvalidInput(

@@ -66,10 +66,9 @@ class Row:
     def plain(self, steps: int) -> dict[str, Any]:
         """As data that JSON can hold."""
         low, high = self.interval
-        return plain({
-            "method": self.method, "log_likelihood": self.nats, "low": low, "high": high,
-            "steps": steps,
-        })  # fmt: skip
+        said = {"method": self.method, "log_likelihood": self.nats, "low": low, "high": high}
+        known: dict[str, Any] = plain(said | {"steps": steps})
+        return known
 
 
 @dataclass(frozen=True)

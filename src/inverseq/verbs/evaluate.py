@@ -41,8 +41,8 @@ class Result:
 
     def plain(self) -> dict[str, Any]:
         """As data that JSON can hold."""
-        names = "steps", "unknown_states", "unknown_state_steps", "unknown_action_steps"
-        names = (*names, "unvisited_steps", "impossible_steps")
+        names = ["steps", "unknown_states", "unknown_state_steps", "unknown_action_steps"]
+        names += ["unvisited_steps", "impossible_steps"]
         rows = [plain(scores.plain(*row)) for row in self.scores.items()]
         counted = {name: getattr(self, name) for name in names}
         return {"rows": rows, **counted, "remarks": list(self.remarks)}
@@ -133,7 +133,9 @@ def relabelled(seen: Demonstrations, labels: Labels | None) -> Demonstrations:
         return seen
     actions = merged(labels.actions, own.actions)
     states = None
-    arrays = {"actions": np.array([actions[label] for label in own.actions])[seen.actions]}
+    arrays: dict[str, Any] = {
+        "actions": np.array([actions[label] for label in own.actions])[seen.actions]
+    }
     if labels.states is not None and own.states is not None:
         states = merged(labels.states, own.states)
         number = np.array([states[label] for label in own.states])

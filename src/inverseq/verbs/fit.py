@@ -107,8 +107,9 @@ class Kept:
                 )
             if unknown:
                 raise InvalidInput(f"{file} must hold settings of a fit; {unknown[0]!r} is none.")
-            fit = {k: tuple(v) if isinstance(v, list) else v for k, v in data["fit"].items()}
-            log, fit = Log.from_plain(data["columns"]), Fit(**fit)
+            given: Any = data["fit"].items()
+            given = {k: tuple(v) if isinstance(v, list) else v for k, v in given}
+            log, fit = Log.from_plain(data["columns"]), Fit(**given)
             check_texts(log, file)
             check_texts(fit, file)
             return cls(Path(data["log"]), str(data["sha256"]), log, fit, str(data["command"]))

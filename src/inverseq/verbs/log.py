@@ -79,4 +79,5 @@ class Log:
     @classmethod
     def from_plain(cls, data: Mapping[str, Any]) -> Log:
         """From what `plain` gave, also after JSON made lists of tuples."""
-        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in data.items()})
+        given: Any = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
+        return cls(**given)

@@ -24,9 +24,9 @@ def tables_of(said: Overview, name: str) -> list[Table]:
     reading = said.reading
     if reading is None:
         return found
-    heads = ["kind", Column("rows", numeric=True), Column("first row", numeric=True)]
+    figures = [Column(head, numeric=True) for head in ("rows", "first row")]
     for title, findings in ("Bad rows, left out", reading.bad), ("Remarks", reading.remarks):
         if findings:
             kinds = [(f.kind, f"{f.rows:,}", f"{f.first:,}", f.means) for f in findings]
-            found.append(Table([*heads, "what it means"], kinds, title))
+            found.append(Table(["kind", *figures, "what it means"], kinds, title))
     return found
