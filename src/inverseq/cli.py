@@ -237,6 +237,7 @@ def fit(
 def show_fit(result: FitResult) -> None:
     """A fit in the terminal: what was read, what was found, and how far to trust it."""
     from inverseq import identification
+    from inverseq.demonstrations import amount
     from inverseq.report.solutions import summary
     from inverseq.verbs import scores
 
@@ -247,7 +248,8 @@ def show_fit(result: FitResult) -> None:
         actions = f"{len(result.found.tables.q):,} states, {actions}"
     left_out = f"; {dropped:,} bad rows left out" if dropped else ""
     console.print(
-        f"\nRead {result.path.name}: {len(seen):,} steps of {seen.n_episodes:,} episodes, "
+        f"\nRead {result.path.name}: {amount(len(seen), 'step')} of "
+        f"{amount(seen.n_episodes, 'episode')}, "
         f"{actions}{left_out}",
         highlight=False, markup=False, soft_wrap=True,
     )  # fmt: skip

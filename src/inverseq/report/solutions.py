@@ -48,7 +48,7 @@ def describe(
     >>> world = iq.worlds.gridworld(3)
     >>> document = describe(iq.IAVI().solve(world.expert(), world.task), shape=(3, 3))
     >>> [type(block).__name__ for block in document.blocks]
-    ['Text', 'Table', 'Maps', 'Maps', 'Settings', 'Settings']
+    ['Text', 'Text', 'Table', 'Maps', 'Maps', 'Settings', 'Settings']
     """
     found = solution.found
     states = f"{len(found.q):,} states" if isinstance(found, Tables) else "states that are rows"
@@ -359,7 +359,7 @@ def summary(solution: Solution) -> Table | None:
     >>> import inverseq as iq
     >>> world = iq.worlds.gridworld(3)
     >>> summary(iq.IAVI().solve(world.expert(), world.task)).rows[0]
-    ('8', 'action 4', '...')
+    ('5', 'action 1', '1.552')
     """
     if not isinstance(solution.found, Tables):
         return None
