@@ -14,7 +14,7 @@ from inverseq.experiments import highway
 from inverseq.experiments.highway import plan, stages
 from inverseq.experiments.highway.findings import document, gains, interval, verdicts
 from inverseq.experiments.highway.plan import AGENTS, FULL, QUICK, Plan
-from inverseq.report import Chart, Maps, Section, Table, Text, load_run
+from inverseq.report import Chart, Maps, Section, Still, Table, Text, load_run
 from inverseq.worlds.highway import policies
 
 SMALL = QUICK._replace(
@@ -105,7 +105,8 @@ def test_a_run_says_all_that_it_should_and_is_not_computed_twice(small, monkeypa
     assert obeying
     assert all(row["keep_right"] == row["safety"] == row["collisions"] == 0 for row in obeying)
     kinds = {type(block) for block in walk(result.document)}
-    assert {Table, Chart, Maps, Text} <= kinds
+    assert {Table, Chart, Maps, Still, Text} <= kinds
+    assert "DCIQL" in (settings.out / stages.REPLAY).read_text(encoding="utf-8")
     assert load_run(settings.out).rows
     assert "keep right" in result.report.read_text(encoding="utf-8")
 
@@ -189,7 +190,7 @@ def test_gains_are_differences_whatever_their_sign():
 
 def test_the_document_of_some_studies_leaves_out_the_others():
     rows = list(results(lambda method: 17.0))
-    said = document(rows, None, 10, quick=False)
+    said = document(rows, None, [], 10, quick=False)
     titles = [block.title for block in said.blocks if isinstance(block, Section)]
     assert "Who drives how fast, and breaks which rule" in titles
     assert "What each place is worth" not in titles

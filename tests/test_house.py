@@ -50,7 +50,8 @@ ALLOWED = {
     "io.logs": ["labels", "io.columns", "_checks", "errors"],
     "io.minari": ["demonstrations", "io.spaces", "io.storage", "_checks", *WORDS],
     "task": ["transitions", "labels", "_checks", *WORDS],
-    "demonstrations": [*MODEL, "equations", "io.logs", "io.storage", "_random", *WORDS],
+    "demonstrations": [*MODEL, "equations", "history", "io.logs", "io.storage", "_random", *WORDS],
+    "history": [*MODEL, "equations", *WORDS],
     "planning": ["equations", "_linear", *MODEL, "_progress", *WORDS],
     "gauges": ["equations", "planning", "likelihood", "_linear", *MODEL, "_progress", *WORDS],
     "solution": [
@@ -69,7 +70,7 @@ ALLOWED = {
     "algorithms": ["algorithms.*"],
     "algorithms.*": [
         *[*NOUNS, "equations", "gauges", "planning", "likelihood", "matching", "rewards"],
-        *["_kernels", "nets", "training"],
+        *["_kernels", "history", "nets", "training"],
         *["_checks", "_progress", "_random", *WORDS],
     ],
     "evaluate": [*NOUNS, "_checks", "equations", "planning", *WORDS],

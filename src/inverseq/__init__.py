@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     )
     from inverseq.demonstrations import Additive, Demonstrations
     from inverseq.gauges import Features, Reference, StateOnly, Uniform, Zero
+    from inverseq.history import BackOff, Histories
     from inverseq.io.files import read
     from inverseq.labels import Labels
     from inverseq.solution import Solution, load
@@ -44,6 +45,7 @@ __all__ = [
     "IAVI",
     "IQL",
     "Additive",
+    "BackOff",
     "BehaviouralCloning",
     "BoltzmannMLE",
     "Classifier",
@@ -52,6 +54,7 @@ __all__ = [
     "DeepMaxEnt",
     "Demonstrations",
     "Features",
+    "Histories",
     "Labels",
     "MaxEnt",
     "Reference",
@@ -80,6 +83,7 @@ HOMES = {
     **dict.fromkeys(("BehaviouralCloning", "BoltzmannMLE", "DeepMaxEnt", "MaxEnt"), "algorithms"),
     **dict.fromkeys(("Additive", "Demonstrations"), "demonstrations"),
     **dict.fromkeys(("Features", "Reference", "StateOnly", "Uniform", "Zero"), "gauges"),
+    **dict.fromkeys(("BackOff", "Histories"), "history"),
     **dict.fromkeys(("Solution", "load"), "solution"),
     **dict.fromkeys(("Constraint", "Task"), "task"),
     "Labels": "labels",

@@ -225,7 +225,9 @@ def check_choice(given: Any, options: Sequence[str], name: str) -> None:
         raise InvalidInput(f"`{name}` must be {words}; got {given!r}.")
 
 
-def check_kind(given: Any, kind: type, name: str) -> None:
+def check_kind(given: Any, kind: type | tuple[type, ...], name: str) -> None:
     """Raise unless it is one of the library's nouns: arguments are easily swapped."""
     if not isinstance(given, kind):
-        raise InvalidInput(f"`{name}` must be a `{kind.__name__}`; got {given!r:.60}.")
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        named = " or ".join(f"`{each.__name__}`" for each in kinds)
+        raise InvalidInput(f"`{name}` must be a {named}; got {given!r:.60}.")

@@ -17,6 +17,7 @@ from inverseq.errors import InverseqError
 from inverseq.experiments.control import Control
 from inverseq.experiments.demo import Demo
 from inverseq.experiments.highway import Highway
+from inverseq.experiments.labyrinth import Labyrinth
 from inverseq.experiments.objectworld import Objectworld
 from inverseq.version import __version__
 
@@ -286,6 +287,22 @@ def highway(*, settings: Annotated[Highway, tyro.conf.arg(name="")], json: Flag 
     reproduce(settings, json)
 
 
+def labyrinth(
+    *, settings: Annotated[Labyrinth, tyro.conf.arg(name="")], json: Flag = False
+) -> None:
+    """Mice in a labyrinth: how well they are foretold, and what they were after.
+
+    The recordings are read from the folder that you name. Prints tables with the ladder of count
+    tables beside every row, and writes results and a report. What has been computed is kept:
+    interrupted, it goes on where it was.
+
+    Args:
+        settings: What to compute.
+        json: Print the results as JSON, and nothing else.
+    """
+    reproduce(settings, json)
+
+
 def reproduce(settings: Any, json: bool) -> None:
     """Run the experiment that the settings belong to, and say what came out."""
     experiment: Any = import_module(type(settings).__module__)
@@ -340,6 +357,7 @@ EXPERIMENTS: dict[str, Callable[..., Any]] = {
     "objectworld": objectworld,
     "control": control,
     "highway": highway,
+    "labyrinth": labyrinth,
 }
 COMMANDS: dict[str, Callable[..., Any]] = {
     "demo": demo,

@@ -25,6 +25,7 @@ from inverseq.task import Task
 from inverseq.transitions import Transitions
 
 if TYPE_CHECKING:
+    from inverseq.history import Histories
     from inverseq.io.columns import Names
     from inverseq.io.logs import Availability, OnBad, Reading, Steps
 
@@ -439,6 +440,22 @@ class Demonstrations:
         n_test = min(max(round(fraction * n), 1), n - 1)
         chosen = generator(seed).permutation(n) < n_test
         return self.select(~chosen[member]), self.select(chosen[member])
+
+    def with_history(
+        self, length: int, n_states: int | None = None
+    ) -> tuple[Demonstrations, Histories]:
+        """The same with up to ``length`` states before the present one as part of each state, and
+        what the new numbers mean; never across episodes.
+
+        >>> seen = Demonstrations.from_episodes([([0, 1, 0, 2], [0, 2, 1])])
+        >>> augmented, histories = seen.with_history(1)
+        >>> [histories.decode(i) for i in augmented.states]  # -1 is where the episode begins
+        [(-1, 0), (0, 1), (1, 0)]
+        """
+        from inverseq.history import Histories
+
+        histories = Histories.of(self, length, n_states)
+        return histories.encode(self), histories
 
     # -- files --
 

@@ -230,6 +230,42 @@ class Still:
 
 
 @dataclass(frozen=True)
+class Graph:
+    """Places joined by lines, such as a maze, and a number for each place; several side by side.
+
+    >>> maze = Graph([Panel("reward", np.arange(3.0))], [(0, 0), (1, 0), (2, 0)], [(0, 1), (1, 2)])
+    >>> len(maze.links)
+    2
+    """
+
+    panels: Sequence[Panel]
+    """The drawings; their values are those of the places."""
+    places: Sequence[tuple[float, float]]
+    """Where each place lies: to the right, and down."""
+    links: Sequence[tuple[int, int]]
+    """The pairs of places that are joined."""
+    marks: Sequence[tuple[int, str]] = ()
+    """Places to be found at once, and what they are called."""
+    faint: Sequence[int] = ()
+    """Places of which little is known: drawn small and hollow."""
+    caption: str = ""
+    """What they show."""
+
+    def __post_init__(self) -> None:
+        places = tuple((float(x), float(y)) for x, y in self.places)
+        settle(self, panels=tuple(self.panels), places=places, faint=tuple(self.faint))
+        settle(self, links=tuple((int(a), int(b)) for a, b in self.links))
+        settle(self, marks=tuple((int(place), str(name)) for place, name in self.marks))
+        check_panels(self.panels, (1, len(places)))
+        named = [*(end for link in self.links for end in link), *(i for i, _ in self.marks)]
+        for place in (*named, *self.faint):
+            if not 0 <= place < len(places):
+                raise InvalidInput(
+                    f"`Graph` must join and mark places from 0 to {len(places) - 1}; got {place}."
+                )
+
+
+@dataclass(frozen=True)
 class Settings:
     """Names and values that few readers need and some must have; folded away.
 
@@ -283,13 +319,13 @@ class Document:
         settle(self, blocks=tuple(self.blocks))
 
 
-Block = Section | Text | Table | Chart | Maps | Still | Settings
+Block = Section | Text | Table | Chart | Maps | Graph | Still | Settings
 
 KINDS = {
     kind.__name__: kind
     for kind in (
         *(Document, Section, Text, Table, Column, Cell),
-        *(Chart, Series, Maps, Panel, Still, Settings),
+        *(Chart, Series, Maps, Graph, Panel, Still, Settings),
     )
 }
 

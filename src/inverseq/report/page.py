@@ -17,7 +17,7 @@ import numpy as np
 from inverseq.errors import InvalidInput, MissingExtra
 from inverseq.io import storage
 from inverseq.report import svg
-from inverseq.report.blocks import Block, Cell, Document, Maps, Section, Settings, Still
+from inverseq.report.blocks import Block, Cell, Document, Graph, Maps, Section, Settings, Still
 from inverseq.report.maps import Panel
 from inverseq.report.runs import ROWS, RUN, Run, is_run, load_run, sha256
 from inverseq.report.solutions import describe
@@ -141,7 +141,7 @@ class Figures:
         self.drawn = 0
         self.titles: set[str] = set()
         blocks = list(walk(document))
-        scales = {p.colours for b in blocks if isinstance(b, Maps) for p in b.panels}
+        scales = {p.colours for b in blocks if isinstance(b, Maps | Graph) for p in b.panels}
         scales |= {svg.SPEED_COLOURS for b in blocks if isinstance(b, Still)}
         self.scales = sorted(scales)
 
@@ -155,8 +155,12 @@ class Figures:
         """The scales that the page uses, once."""
         return self.safe("".join(map(svg.gradient, self.scales)))
 
-    def panels(self, maps: Maps) -> Iterator[tuple[Panel, Markup]]:
+    def panels(self, maps: Maps | Graph) -> Iterator[tuple[Panel, Markup]]:
         """Each panel as it is drawn, and its picture."""
+        if isinstance(maps, Graph):
+            for panel in maps.panels:
+                yield panel, self.safe(svg.graph(maps, panel))
+            return
         for panel in maps.panels:
             small, shape = svg.pooled(panel, maps.shape)
             self.drawn += 1

@@ -14,7 +14,7 @@ from html import escape
 import numpy as np
 
 from inverseq.errors import MissingExtra
-from inverseq.report.blocks import Chart, Series, Still
+from inverseq.report.blocks import Chart, Graph, Series, Still
 from inverseq.report.maps import Panel, borders
 
 LEVELS = 63  # odd, so that zero has the neutral colour of a signed scale
@@ -199,17 +199,61 @@ def pooled(panel: Panel, shape: tuple[int, int]) -> tuple[Panel, tuple[int, int]
     return drawn, small
 
 
-def describe_panel(panel: Panel) -> str:
+def describe_panel(panel: Panel, what: str = "cells") -> str:
     """A map in words."""
     known = panel.values[np.isfinite(panel.values)]
     if not known.size:
         return f"{panel.title}: nothing is known"
     words = f"{panel.title}: from {number(known.min())} to {number(known.max())}"
     if known.size < panel.values.size:
-        words += f"; {panel.values.size - known.size:,} of {panel.values.size:,} cells not known"
+        words += f"; {panel.values.size - known.size:,} of {panel.values.size:,} {what} not known"
     if panel.doubtful is not None and panel.doubtful.any():
-        words += f"; {int(panel.doubtful.sum()):,} cells hardly known"
+        words += f"; {int(panel.doubtful.sum()):,} {what} hardly known"
     return words
+
+
+# -- graphs --------------------------------------------------------------------------------------
+
+
+def graph(drawn: Graph, panel: Panel) -> str:
+    """Places joined by lines, in the units of their coordinates; a title on each place.
+
+    >>> two = Graph([Panel("r", np.array([0.0, 1.0]))], [(0, 0), (3, 0)], [(0, 1)], faint=[0])
+    >>> picture = graph(two, two.panels[0])
+    >>> picture.count("<circle"), picture.count('class="place faint"')
+    (2, 1)
+    """
+    xy = np.array(drawn.places)
+    low, high = xy.min(axis=0) - 1.0, xy.max(axis=0) + 1.0
+    colours, level = palette(panel.colours), levels(panel)
+    lines = "".join(
+        "M{:g} {:g}L{:g} {:g}".format(*drawn.places[a], *drawn.places[b]) for a, b in drawn.links
+    )
+    parts = [f"<title>{escape(describe_panel(panel, 'places'))}</title>"]
+    parts.append(f'<path class="link" d="{lines}"/>')
+    names = dict(drawn.marks)
+    for i, (x, y) in enumerate(drawn.places):
+        known = bool(np.isfinite(panel.values[i]))
+        hollow = i in drawn.faint or not known
+        colour = colours[level[i]]
+        look = 'class="place faint" r=".2"' if hollow else f'class="place" r=".36" fill="{colour}"'
+        named = f"{i}, {names[i]}" if i in names else f"{i}"
+        words = escape(f"{named}: {number(float(panel.values[i]))}" + " (little known)" * hollow)
+        parts.append(f'<circle {look} cx="{x:g}" cy="{y:g}"><title>{words}</title></circle>')
+    for i, name in drawn.marks:
+        x, y = drawn.places[i]
+        parts.append(f'<circle class="ring" r=".56" cx="{x:g}" cy="{y:g}"/>')
+        # Inside of the picture, whichever border is near.
+        anchor = "end" if x > (low[0] + high[0]) / 2 else "start"
+        parts.append(
+            f'<text class="place-name" x="{x:g}" y="{y - 0.75:g}" text-anchor="{anchor}">'
+            f"{escape(name)}</text>"
+        )
+    wide, tall = high - low
+    return (
+        f'<svg class="map" viewBox="{low[0]:g} {low[1]:g} {wide:g} {tall:g}" role="img" '
+        f'aria-label="{escape(panel.title)}">{"".join(parts)}</svg>'
+    )
 
 
 # -- charts --------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,7 +82,7 @@ def run(settings: Highway, *, progress: bool | None = None) -> Result:
     from inverseq.experiments.highway import stages
     from inverseq.experiments.highway.findings import document
     from inverseq.experiments.highway.plan import FULL, QUICK, Plan, make, row
-    from inverseq.report import Run, save_run, write_report
+    from inverseq.report import Run, from_plain, save_run, write_report
     from inverseq.worlds.highway.client import need_sumo
 
     began = time.perf_counter()
@@ -99,18 +99,24 @@ def run(settings: Highway, *, progress: bool | None = None) -> Result:
         {**job, "folder": folder}
         for job in plan.trials() if job["experiment"] in wanted
     ]  # fmt: skip
-    maps = [{**plan.map(), "folder": folder}] if "values" in wanted else []
+    maps, shown = (
+        [{**job, "folder": folder}] if "values" in wanted else []
+        for job in (plan.map(), plan.shown())
+    )
 
     # Who is needed for a trial that was not made yet is trained, and what that takes is driven.
     needed = [job["agent"] for job in left_of(stages.trial, trials, kept)]
-    needed += [agent for job in left_of(stages.value_map, maps, kept)
-               for agent, _ in job["agents"].values()]  # fmt: skip
+    looked_at = left_of(stages.value_map, maps, kept) + left_of(stages.replay, shown, kept)
+    needed += [agent for job in looked_at for agent, _ in job["agents"].values()]
     make(folder, plan, needed, workers, progress)
     found = done(stages.trial, trials, kept, workers, "highway: driving", progress)
     values = done(stages.value_map, maps, kept, 1, "highway: values", progress)
+    stills = done(stages.replay, shown, kept, 1, "highway: a drive", progress)
 
     rows = [row(job, result) for job, result in zip(trials, found, strict=True)]
-    said = document(rows, values[0] if values else None, scale.iterations, settings.quick)
+    page = stages.REPLAY if (settings.out / stages.REPLAY).exists() else ""
+    pictures = [replace(from_plain(found), replay=page) for found in stills]
+    said = document(rows, values[0] if values else None, pictures, scale.iterations, settings.quick)
     seconds = time.perf_counter() - began
     saved = Run(
         "highway", said, rows, settings=plain(settings), seconds=seconds, seed=0,

@@ -7,6 +7,7 @@ comes with an interval in which both are drawn again: other runs, in other traff
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -26,6 +27,7 @@ from inverseq.report import (
     Section,
     Series,
     Settings,
+    Still,
     Table,
     Text,
 )
@@ -72,7 +74,11 @@ class Interval(NamedTuple):
 
 
 def document(
-    rows: Sequence[Row], values: Mapping[str, Any] | None, iterations: int, quick: bool
+    rows: Sequence[Row],
+    values: Mapping[str, Any] | None,
+    stills: Sequence[Still],
+    iterations: int,
+    quick: bool,
 ) -> Document:
     """All that the experiment found."""
     blocks: list[Block] = []
@@ -88,6 +94,10 @@ def document(
         blocks.append(Section("How fast they learn", [*learning(chosen)]))
     if chosen := pick(rows, "samples"):
         blocks.append(Section("From how little", [samples([*chosen, *agents])]))
+    if stills:
+        caption = "DCIQL on the German road, about to change lanes; the picture leads to the drive."
+        pictures = [replace(picture, caption=caption) for picture in stills]
+        blocks.append(Section("To look at", pictures))
     if values:
         blocks.append(Section("What each place is worth", [*value_maps(values)]))
     blocks.append(Section("What the paper does not say", [Settings(paper.UNSAID, "Choices")]))

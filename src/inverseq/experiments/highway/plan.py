@@ -204,6 +204,11 @@ class Plan:
                         yield trial("iterations", name, traffic, s.few, rates=rates, seed=seed,
                                     iterations=n)  # fmt: skip
 
+    def shown(self) -> Job:
+        """Who is shown side by side, on the German road."""
+        scenario = {"traffic": "T1", "n": 60, "seed": 0}
+        return {**self.map(), "scenario": scenario, "decisions": stages.DECISIONS}
+
     def map(self) -> Job:
         """Whose values are drawn."""
         agents = {

@@ -20,7 +20,9 @@ from inverseq._random import generator
 from inverseq.demonstrations import Demonstrations
 from inverseq.errors import InverseqWarning
 from inverseq.experiments.jobs import fingerprint
+from inverseq.io import storage
 from inverseq.nets import DeepSets
+from inverseq.report import replay_page, still, to_plain
 from inverseq.solution import Solution, load
 from inverseq.task import Task
 from inverseq.worlds import highway
@@ -220,7 +222,7 @@ def trial(job: Job) -> dict[str, Any]:
     )
     return {
         "vehicles": [scenario.n for scenario in scenarios],
-        "speeds": [round(float(speed), 4) for speed in seen.speeds.mean(axis=1)],
+        "speeds": [round(float(speed), 3) for speed in seen.speeds.mean(axis=1)],
         "keep_right": seen.keep_right.tolist(),
         "safety": int(seen.safety.sum()),
         "collisions": int(seen.collisions.sum()),
@@ -229,6 +231,33 @@ def trial(job: Job) -> dict[str, Any]:
         "residual": found.info.residual,
         "converged": found.info.converged,
     }
+
+
+# -- to look at ----------------------------------------------------------------------------------
+
+REPLAY = "drive.html"
+"""The page that plays agents side by side, in the folder of the run."""
+
+
+def replay(job: Job) -> dict[str, Any]:
+    """Agents in one scenario: a page that plays them, and a still of the last one's first change.
+
+    The page is a file; what is returned is the still, as plain data.
+    """
+    scenario = highway.Scenario(**job["scenario"])
+    traces = []
+    for agent, driver in job["agents"].values():
+        found = trained(job["folder"], agent)
+        values = found.q_constrained if driver == "constrained" else found.q
+        traces.append(
+            highway.record_trace(
+                scenario, DRIVERS[driver](found), values=values, decisions=job["decisions"]
+            )
+        )
+    page = replay_page(traces, list(job["agents"]))
+    storage.write_file(Path(job["folder"]) / REPLAY, page.encode())
+    changes = [i for i, step in enumerate(traces[-1]["steps"]) if step["executed"]]
+    return to_plain(still(traces[-1], changes[0] if changes else 0))
 
 
 # -- the map of values -----------------------------------------------------------------------------
