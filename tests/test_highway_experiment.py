@@ -15,6 +15,7 @@ from inverseq.experiments.highway import plan, stages
 from inverseq.experiments.highway.findings import document, gains, interval, verdicts
 from inverseq.experiments.highway.plan import AGENTS, FULL, QUICK, Plan
 from inverseq.report import Chart, Maps, Section, Still, Table, Text, load_run
+from inverseq.solution import load
 from inverseq.worlds.highway import policies
 
 SMALL = QUICK._replace(
@@ -78,6 +79,26 @@ def test_a_wavering_driver_does_what_is_safe():
     np.testing.assert_allclose(shares[0], [0.25, 0.75, 0.0])
     drawn = policies.Wavering(policies.random, 0.5)(np.zeros((3, 131)), safe)
     np.testing.assert_allclose(drawn, policies.random(None, safe))
+
+
+def test_what_an_interrupt_left_is_not_kept_as_a_solution(tmp_path, monkeypatch):
+    data = {"expert": None, "wavers": False, "seed": 0, "episodes": 1}
+    path = stages.driven(str(tmp_path), *stages.shards(data))
+    path.parent.mkdir(parents=True)
+    states = np.zeros((20, 131))
+    Demonstrations(states, np.zeros(20, int), states, rewards=np.ones(20)).save(path)
+    job = {"learner": "DQN", "rates": "ours", "seed": 0, "samples": None, "data": [data]}
+    # An interrupted fit ends with fewer iterations than it was asked for.
+    short = {"DQN": lambda rates, n: stages.dqn(rates, min(n, 3))}
+    monkeypatch.setattr(stages, "LEARNERS", short)
+    with pytest.raises(KeyboardInterrupt):
+        stages.train(str(tmp_path), job, [3, 6])
+    first, second = stages.solutions(str(tmp_path), job, [3, 6])
+    assert (first.exists(), second.exists()) == (True, False)
+    # It goes on where it was.
+    monkeypatch.setattr(stages, "LEARNERS", {"DQN": stages.dqn})
+    stages.train(str(tmp_path), job, [3, 6])
+    assert load(second).info.iterations == 6
 
 
 # -- a run -----------------------------------------------------------------------------------------
@@ -178,6 +199,25 @@ def test_verdicts_count_breaches_and_tell_the_share_of_the_experts_speed():
     assert re.search(r"^DCIQL, zero gauge: 0\.7\d\d .* less than 95%", text[2])
     broken = list(results(lambda method: 17.0, lambda method: 2 * (method == "DCIQL")))
     assert "12 breaches" in next(verdicts(broken))
+
+
+def test_without_the_expert_no_share_of_its_speed_is_told():
+    # The paper's rates alone: the expert that is imitated has ours.
+    rows = [{**row, "rates": "paper"} for row in results(lambda method: 17.0)]
+    said = list(verdicts(rows))
+    assert "48,000 decisions" in said[0]
+    assert said[1:] == [
+        "The share of the expert's speed is not told: its rates, ours, were left out."
+    ]
+
+
+def test_the_table_of_gains_says_who_broke_the_rule():
+    def note(breaking):
+        table = gains(list(results(lambda method: 17.0, lambda method: int(method in breaking))))
+        return table.notes[0]
+
+    assert "of those in this table: nobody." in note(())
+    assert "of those in this table: CDQN, expert." in note(("expert", "CDQN", "cloning"))
 
 
 def test_gains_are_differences_whatever_their_sign():

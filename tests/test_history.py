@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -69,6 +70,7 @@ def visits_of(histories, seen, n_actions=N_ACTIONS):
 
 
 EVERY = np.ones((N_STATES, N_ACTIONS), bool)
+LINE = iq.Demonstrations([0, 1], [0, 1], [1, 2])
 
 # -- what is remembered -------------------------------------------------------------------------
 
@@ -352,9 +354,215 @@ def test_units_are_held_out_whole():
     assert found == pytest.approx(np.array([[expected / len(seen)]]))
 
 
-# -- what is refused ----------------------------------------------------------------------------
+# -- logs ---------------------------------------------------------------------------------------
 
-LINE = iq.Demonstrations([0, 1], [0, 1], [1, 2])
+PLACES, MOVES = "stuv", "xyz"
+COLUMNS = {"state": "place", "action": "move", "episode": "bout", "terminated": "over"}
+
+
+def log_of(seen):
+    """A row for each step, under labels, with where it led."""
+    return {
+        "place": [PLACES[s] for s in seen.states],
+        "move": [MOVES[a] for a in seen.actions],
+        "then": [PLACES[s] for s in seen.next_states],
+        "bout": seen.episodes.tolist(),
+        "over": seen.terminated.tolist(),
+    }
+
+
+def read_log(log, **given):
+    return iq.Demonstrations.from_table(log, **COLUMNS, next_state="then", **given)
+
+
+def same_steps(one, other):
+    names = ("states", "actions", "next_states", "terminated", "episodes")
+    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
+
+
+@law
+@given(walks())
+def test_a_log_with_no_history_is_the_log(seen):
+    plain, read = read_log(log_of(seen)), read_log(log_of(seen), history=0)
+    assert same_steps(plain, read)
+    assert read.labels == plain.labels == read.labels.alone
+    assert plain.histories is None
+    assert len(read.histories) == len(plain.labels.states)
+    assert isinstance(plain.smoothing, iq.Additive)
+
+
+@law
+@given(walks(), st.integers(0, 3))
+def test_a_log_with_history_is_the_log_and_then_its_history(seen, length):
+    log = log_of(seen)
+    plain, read = read_log(log, available="seen"), read_log(log, available="seen", history=length)
+    augmented, histories = plain.with_history(length)
+    assert same_steps(read, augmented)
+    assert read.labels == augmented.labels
+    assert np.array_equal(read.histories.keys, histories.keys)
+    assert np.array_equal(read.counts().visits, augmented.counts().visits)
+    assert np.array_equal(read.available, plain.available[histories.states])
+    task = read.task(0.9)
+    assert task.n_states == len(histories)
+    assert np.array_equal(task.available, histories.task(plain.task(0.9)).available)
+
+
+@law
+@given(walks(), st.integers(1, 3))
+def test_labels_say_the_states_that_were_there(seen, length):
+    read = read_log(log_of(seen), history=length)
+    own = [
+        tuple(None if s < 0 else PLACES[s] for s in history) for history in remembered(seen, length)
+    ]
+    assert [read.labels.states[number] for number in read.states] == own
+    assert np.array_equal(read.labels.state_numbers(own), read.states)
+
+
+@law
+@given(walks(), walks(), st.integers(0, 3))
+def test_held_out_logs_have_the_numbers_of_the_histories_that_were_learned(train, test, length):
+    every = iq.Labels(PLACES, MOVES)
+    learned = read_log(log_of(train), labels=every, history=length)
+    held = read_log(log_of(test), labels=learned.labels)
+    plain = read_log(log_of(test), labels=every)
+    assert same_steps(held, learned.histories.encode(plain))
+    assert held.labels == learned.labels
+    assert same_steps(read_log(log_of(train), labels=learned.labels), learned)
+    smoothing = learned.smoothing
+    found = iq.IAVI(smoothing=smoothing).fit(learned, learned.task(0.9))
+    table = smoothing.policy(learned.counts().visits, learned.task(0.9).available_table())
+    each = evaluate.log_probabilities(table, held)
+    assert found.score(held) == pytest.approx(each.mean(), abs=1e-9)
+
+
+@law
+@given(walks(), st.integers(0, 3), st.sampled_from([1.0, 16.0]))
+def test_files_keep_histories(tmp_path_factory, seen, length, strength):
+    folder = tmp_path_factory.mktemp("kept")
+    plain = read_log(log_of(seen), history=None)
+    histories = replace(Histories.of(plain, length, plain.task(0.9).n_states), strength=strength)
+    read = histories.encode(plain)
+    read.save(folder / "seen.parquet")
+    iq.IAVI(smoothing=read.smoothing).fit(read, read.task(0.9)).save(folder / "found")
+    for kept in (iq.read(folder / "seen.parquet").labels, iq.load(folder / "found").labels):
+        assert kept == read.labels
+        assert np.array_equal(kept.histories.keys, histories.keys)
+        assert (kept.histories.length, kept.histories.strength) == (length, strength)
+    part = read.select(read.actions == read.actions[0])
+    assert part.histories is read.histories
+    assert part.smoothing == read.smoothing or part.smoothing.strength == strength
+
+
+def test_nothing_is_remembered_over_a_hole():
+    log = {"place": ["s", "t", None, "u", "v"], "move": ["x"] * 5, "bout": [1] * 5}
+    read = iq.Demonstrations.from_table(
+        log, state="place", action="move", episode="bout", on_bad="drop", history=3
+    )
+    said = [read.labels.states[number] for number in read.states]
+    assert said == [(None, "s"), ("u",)]
+    # The step from "t" led to the row that was dropped, and is none.
+    assert read.reading.steps == 2
+
+
+def test_solutions_speak_of_histories():
+    seen = alternating(20, seed=0)
+    read = read_log(log_of(seen), history=2)
+    found = iq.IAVI(smoothing=read.smoothing).fit(read, read.task(0.9))
+    asked = [("s", "t", "s"), ("s", "u", "s")]
+    assert found.predict(asked).tolist() == ["y", "x"]
+    # What was never shown falls back to its longest end, and a place alone is one from who knows.
+    assert found.predict([("v", "s", "t", "s")[1:], ("u", "u", "s")]).tolist() == ["y", "x"]
+    assert found.predict(["t"]).tolist() == found.predict([("t",)]).tolist() == ["z"]
+    rows = found.to_table().to_pylist()
+    row = next(r for r in rows if (r["state"], r["before_1"], r["before_2"]) == ("s", "t", "s"))
+    assert not row["begins"]
+    begins = {(r["state"], r["before_1"], r["before_2"]) for r in rows if r["begins"]}
+    assert begins == {("s", None, None), ("t", "s", None), ("u", "s", None)}
+    assert (
+        found.labels.state_words(int(found.labels.state_numbers([(None, "s")])[0])) == "start → s"
+    )
+
+
+def test_labels_of_several_columns_have_history():
+    log = {"x": [0, 1, 0, 1], "side": list("lrlr"), "move": [0, 1, 0, 1], "bout": [1, 1, 1, 1]}
+    read = iq.Demonstrations.from_table(
+        log, state=["x", "side"], action="move", episode="bout", history=1
+    )
+    left, right = (0, "l"), (1, "r")
+    assert read.labels.states[2:] == ((None, left), (right, left), (left, right))
+    found = iq.IAVI(smoothing=read.smoothing).fit(read, read.task(0.9))
+    assert found.predict([((1, "r"), (0, "l"))]).tolist() == [0]
+    names = found.to_table().column_names
+    assert names[:5] == ["state_1", "state_2", "before_1_1", "before_1_2", "begins"]
+
+
+def test_length_and_strength_of_a_log_are_chosen_on_what_was_held_out():
+    seen = alternating(40, seed=0)
+    read = read_log(log_of(seen), history="auto")
+    plain = read_log(log_of(seen))
+    chosen = BackOff.chosen(plain, plain.task(0.9))
+    assert read.histories.length == chosen.histories.length >= 2
+    assert read.smoothing.strength == chosen.strength
+    assert f"strength {chosen.strength:g}; both chosen" in read.reading.notes[-1]
+    # The best of all lengths and strengths, by the measure that chose.
+    score = held_out(plain, plain.task(0.9))
+    best = held_out(
+        plain, plain.task(0.9), lengths=[read.histories.length], strengths=[chosen.strength]
+    )
+    assert best[0, 0] == pytest.approx(score.max(), abs=1e-12)
+
+
+def test_logs_of_others_have_history_under_their_numbers(tmp_path):
+    seen = alternating(4, seed=0)
+    seen.save(tmp_path / "seen.parquet")
+    read = iq.read(tmp_path / "seen.parquet", history=1)
+    assert same_steps(read, seen.with_history(1)[0])
+    assert read.labels.states[read.states[0]] == (None, 0)
+    assert same_steps(iq.read(tmp_path / "seen.parquet", labels=read.labels), read)
+    other = iq.Labels("abc", "xyz").with_history(read.histories)
+    read.save(tmp_path / "more.parquet")
+    with pytest.raises(InvalidInput, match=r"without history; these are Histories\(8 of up to 1"):
+        iq.read(tmp_path / "more.parquet", history=2)
+    read_log(log_of(seen)).save(tmp_path / "named.parquet")
+    with pytest.raises(
+        InvalidInput, match=r"`labels` must be those of the log; they are Labels\(3"
+    ):
+        iq.read(tmp_path / "named.parquet", labels=other)
+
+
+@pytest.mark.parametrize("history", [-1, 1.5, "long", True])
+def test_a_history_is_a_whole_number_or_chosen(history):
+    message = f"`history` must be how many .* or 'auto'; got {re.escape(repr(history))}"
+    with pytest.raises(InvalidInput, match=message):
+        read_log(log_of(LINE), history=history)
+
+
+def test_histories_that_cannot_be_read(tmp_path):
+    log = log_of(LINE)
+    read = read_log(log, history=1)
+    with pytest.raises(InvalidInput, match=r"`history` must be that of `labels`, 1, .* got 2"):
+        read_log(log, history=2, labels=read.labels)
+    with pytest.raises(InvalidInput, match="at least two episodes"):
+        read_log(log, history="auto")
+    with pytest.raises(InvalidInput, match="counts have no order"):
+        iq.read(tmp_path / "log.csv", state="s", action="a", counts=True, history=1)
+    with pytest.raises(InvalidInput, match=r"integers; these have shape \(1,\)"):
+        iq.Demonstrations.from_table(
+            {"s": [0.5, 1.5], "a": [0, 1]}, state="s", action="a", history=1
+        )
+    with pytest.raises(InvalidInput, match="already"):
+        read.with_history(2)
+    with pytest.raises(InvalidInput, match=r"row 1 is \('x', 's'\), with 'x'"):
+        read.labels.state_numbers([("s",), ("x", "s")])
+    with pytest.raises(InvalidInput, match="end with the present state; row 0 is \\(None,\\)"):
+        read.labels.state_numbers([(None,)])
+    with pytest.raises(
+        InvalidInput, match=r"each of the 3 states of the histories; got .*2 states"
+    ):
+        iq.Labels("ab", "x").with_history(read.histories)
+
+
+# -- what is refused ----------------------------------------------------------------------------
 
 
 def test_numbers_of_states_are_needed():

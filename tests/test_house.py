@@ -32,7 +32,7 @@ ALLOWED = {
     "_processes": [],
     "_progress": [],
     "_random": ["errors"],
-    "labels": ["errors"],
+    "labels": ["history", "errors"],  # only to make what was saved
     "_checks": ["errors"],
     "transitions": ["_checks", *WORDS],
     "equations": ["shapes"],
@@ -44,7 +44,7 @@ ALLOWED = {
     "io.columns": ["labels", "errors"],
     "io.tally": ["_kernels", "labels", "errors"],
     "io.counting": ["labels", "io.columns", "io.logs", "io.tally", "errors"],
-    "io.files": ["demonstrations", "labels", "io.*", "_checks", "_progress", "errors"],
+    "io.files": ["demonstrations", "history", "labels", "io.*", "_checks", "_progress", "errors"],
     "io.imitation": ["demonstrations", "io.storage", "errors"],
     "io.overview": ["demonstrations", "labels", "io.columns", "io.files", "io.logs", "errors"],
     "io.logs": ["labels", "io.columns", "_checks", "errors"],

@@ -210,6 +210,16 @@ def test_whole_floating_point_numbers_are_labels_of_actions():
             "'t' holds text, such as '9'",
         ),
         (
+            {"s": [0, 1], "m": [0, 1], "t": pa.array([None, None], pa.string())},
+            {"state": "s", "action": "m", "time": "t"},
+            "missing: 2 rows (the first is row 0, column 't')",
+        ),
+        (
+            {"s": [[1.0, 2.0], [1.0], [1.0, 2.0, 3.0]], "m": [0, 1, 0]},
+            {"state": "s", "action": "m"},
+            "row 0 has 2 numbers and row 1 has 1.",
+        ),
+        (
             {"s": [0, 1], "m": [0, 1], "t": [0, 2]},
             {"state": "s", "action": "m", "terminated": "t"},
             "'t' also holds 2",
@@ -426,6 +436,8 @@ def test_other_labels_are_refused():
     found = iq.IAVI().fit(seen, seen.task(0.9))
     with pytest.raises(InvalidInput, match=r"the labels of the solution, Labels\(3 states"):
         found.score(other)
+    with pytest.raises(InvalidInput, match=r"the labels of the solution, Labels\(3 states"):
+        iq.evaluate.likelihood(found, other)
     with pytest.raises(InvalidInput, match=r"Read the log with `labels=task.labels`"):
         iq.IAVI().fit(other, seen.task(0.9))
     with pytest.raises(InvalidInput, match="those of part 1 are not those of part 0"):
@@ -559,6 +571,50 @@ def test_counts_of_a_stream_are_those_of_the_whole(tmp_path, monkeypatch, batch,
     np.testing.assert_allclose(total.transitions.dense(), expected.transitions.dense(), rtol=1e-14)
 
 
+@settings(max_examples=40, deadline=None)
+@given(walks(), st.sampled_from(["integers", "text"]), st.integers(1, 9), st.booleans())
+def test_whole_episodes_in_order_are_counted_as_they_are_read(seen, kind, batch, timed):
+    state, action = LABELS[kind]
+    log = table_of(seen, [state(i) for i in range(5)], [action(i) for i in range(3)])
+    log["clock"] = list(range(len(seen)))
+    columns = {"state": "place", "action": "move", "episode": "bout", "terminated": "over"}
+    columns |= {"time": "clock"} if timed else {}
+    names = {"state": ("place",), "action": ("move",)}
+    others = {name: columns.get(name) for name in ("episode", "unit", "time", "terminated")}
+    try:
+        whole = Demonstrations.from_table(log, **columns)
+    except InvalidInput:
+        whole = None  # no row is a step
+    stream = counting.Counting([names["state"], names["action"]], None, others, None, "raise")
+    closer = []
+    stream._first_time = lambda *given: closer.append(given)  # the way by which others go
+    for part in pa.table(log).to_batches(max_chunksize=batch):
+        stream.add(part)
+    if whole is None:
+        with pytest.raises(InvalidInput, match="at least one step"):
+            stream.steps(None)
+        return
+    counted = Demonstrations.from_steps(stream.steps(None))
+    assert not closer
+    assert by_label(counted) == by_label(whole)
+    assert counted.labels == whole.labels
+    remarks = [finding for finding in whole.reading.remarks if finding.kind != "rare"]
+    assert counted.reading.remarks == tuple(remarks)
+    assert counted.reading.rows == len(seen)
+
+
+def test_episodes_that_come_back_and_clocks_that_go_back_are_looked_at(tmp_path):
+    log = {"s": [0, 1, 2, 3], "a": [0, 1, 0, 1], "e": [1, 1, 2, 2], "t": [0, 1, 5, 4]}
+    columns = {"state": "s", "action": "a", "episode": "e", "time": "t"}
+    file = write(log, tmp_path / "log.parquet")
+    counted = iq.read(file, **columns, counts=True)
+    assert by_label(counted) == {(0, 0, 1): 1, (3, 1, 2): 1}
+    assert [finding.kind for finding in counted.reading.remarks] == ["unsorted", "open end"]
+    file = write(log | {"e": [1, 2, 2, 1], "t": [0, 1, 2, 3]}, tmp_path / "back.parquet")
+    with pytest.raises(InvalidInput, match=r"scattered: 1 row \(the first is row 3\)"):
+        iq.read(file, **columns, counts=True)
+
+
 def test_algorithms_fit_counts_as_they_fit_steps(tmp_path):
     world = iq.worlds.gridworld(3)
     seen = world.demonstrations(episodes=50, length=8, seed=0)
@@ -641,8 +697,9 @@ def test_places_without_a_log(tmp_path):
         ({"state": "clok"}, "none called 'clok'. Did you mean 'clock'?"),
     ],
 )
-def test_what_cannot_be_counted(tmp_path, more, message):
-    file = write(CLEAN, tmp_path / "log.parquet")
+@pytest.mark.parametrize("name", ["log.parquet", "log.csv"])
+def test_what_cannot_be_counted(tmp_path, name, more, message):
+    file = write(CLEAN, tmp_path / name)
     with pytest.raises(InvalidInput) as error:
         iq.read(file, **{"state": "place", "action": "move", "counts": True} | more)
     assert message in str(error.value)
@@ -699,6 +756,14 @@ def test_a_saved_data_set_of_imitation_is_read_without_looking_at_its_pickles(tm
     assert seen.actions.tolist() == [1, 0, 2]
     assert seen.terminated.tolist() == [False, True, False]
     assert seen.rewards.tolist() == [0, 1, 0.5]
+
+
+def test_a_saved_data_set_names_no_files_but_its_own(tmp_path):
+    folder = hugging_face(tmp_path / "walks", WALKS)
+    hugging_face(tmp_path / "other", WALKS | {"acts": [[2, 2], [2]]})
+    named = {"_data_files": [{"filename": "../other/data-00000-of-00001.arrow"}]}
+    (folder / "state.json").write_text(json.dumps(named))
+    assert iq.read(folder).actions.tolist() == [1, 0, 2]
 
 
 def npz_of(path, **more):

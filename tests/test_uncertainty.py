@@ -299,6 +299,25 @@ def test_the_method_is_chosen_by_what_holds_and_says_why():
     assert chosen(method="bootstrap") == ("bootstrap", "it was asked for")
 
 
+def test_units_that_may_differ_are_left_to_the_bootstrap():
+    # Eight animals of which every second prefers the other action: steps are not independent.
+    rng = np.random.default_rng(0)
+    units = np.repeat(np.arange(8), 400)
+    actions = (rng.random(len(units)) < np.where(units % 2, 0.9, 0.3)).astype(int)
+    stay = np.zeros(len(units), int)
+    seen = Demonstrations(stay, actions, stay, episodes=np.arange(len(units)) // 20)
+    task = Task(2, 0.5, transitions=np.ones((1, 2, 1)))
+    assert measured(uncertainty.fit(iq.IAVI(), seen, task)).method == "delta"
+    named = replace(seen, units=units)
+    found = measured(uncertainty.fit(iq.IAVI(), named, task, workers=0))
+    assert (found.method, found.over) == ("bootstrap", "unit")
+    assert found.why.startswith("each of 8 units may have ways of its own")
+    delta = measured(uncertainty.fit(iq.IAVI(), seen, task))
+    assert (found.policy.error > 5 * delta.policy.error).all()
+    with pytest.raises(InvalidInput, match="must not be asked for here: each of 8 units"):
+        uncertainty.fit(iq.IAVI(), named, task, method="delta")
+
+
 def test_too_many_states_are_left_to_the_bootstrap(monkeypatch):
     task, policy, model = clear_world()
     monkeypatch.setattr(uncertainty, "LARGEST_DELTA", 5)

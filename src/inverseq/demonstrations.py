@@ -25,7 +25,7 @@ from inverseq.task import Task
 from inverseq.transitions import Transitions
 
 if TYPE_CHECKING:
-    from inverseq.history import Histories
+    from inverseq.history import BackOff, Histories, History
     from inverseq.io.columns import Names
     from inverseq.io.logs import Availability, OnBad, Reading, Steps
 
@@ -141,6 +141,7 @@ class Demonstrations:
         terminated: str | None = None,
         available: Availability | None = None,
         labels: Labels | None = None,
+        history: History | None = None,
         on_bad: OnBad = "raise",
     ) -> Demonstrations:
         """From somebody's table: of polars, pandas or Arrow, or a dictionary of columns.
@@ -172,12 +173,17 @@ class Demonstrations:
                 order of the labels, or a dictionary or a function from the label of a state to
                 labels of actions.
             labels: The labels to number by, those of other demonstrations or of a model; any other
-                label is a bad row.
+                label is a bad row. Where they are those of histories, the states are these too.
+            history: How many states before the present one are part of each state, or "auto" to
+                choose on held-out parts. Fit with ``smoothing``; ``histories`` says which there
+                are, and labels are tuples, in which None stands for the beginning of the episode.
             on_bad: "raise" to stop at bad rows, "drop" to leave them out; ``reading`` says what was
                 dropped and why.
         """
+        from inverseq.history import check_history, remembered
         from inverseq.io.logs import steps_of
 
+        check_history(history, labels)
         steps = steps_of(
             table,
             state=state,
@@ -188,10 +194,10 @@ class Demonstrations:
             time=time,
             terminated=terminated,
             available=available,
-            labels=labels,
+            labels=None if labels is None else labels.alone,
             on_bad=on_bad,
         )
-        return cls.from_steps(steps)
+        return remembered(cls.from_steps(steps), history, labels)
 
     @classmethod
     def from_steps(cls, steps: Steps) -> Demonstrations:
@@ -297,6 +303,28 @@ class Demonstrations:
     def tabular(self) -> bool:
         """Whether states are numbers of a table rather than rows of numbers."""
         return self.states.ndim == 1
+
+    @property
+    def histories(self) -> Histories | None:
+        """Which histories the states are, where the log was read with ``history``."""
+        return None if self.labels is None else self.labels.histories
+
+    @property
+    def smoothing(self) -> Additive | BackOff:
+        """What `IAVI` smooths counts by: those of histories lean on those of shorter ones.
+
+        >>> log = {"place": ["a", "b", "a", "c"] * 9, "move": ["left", "back", "right", "back"] * 9}
+        >>> seen = Demonstrations.from_table(log, state="place", action="move", history=1)
+        >>> from inverseq import IAVI
+        >>> found = IAVI(smoothing=seen.smoothing).fit(seen, seen.task(0.9))
+        >>> found.predict([("b", "a"), ("c", "a")])
+        array(['right', 'left'], dtype=object)
+        """
+        if self.histories is None:
+            return Additive()
+        from inverseq.history import BackOff
+
+        return BackOff(self.histories, self.histories.strength)
 
     @property
     def starts(self) -> np.ndarray:
@@ -445,7 +473,9 @@ class Demonstrations:
         self, length: int, n_states: int | None = None
     ) -> tuple[Demonstrations, Histories]:
         """The same with up to ``length`` states before the present one as part of each state, and
-        what the new numbers mean; never across episodes.
+        what the new numbers mean; never across episodes or over steps that are missing.
+
+        Labels, where there are any, become tuples of labels; what is available stays so.
 
         >>> seen = Demonstrations.from_episodes([([0, 1, 0, 2], [0, 2, 1])])
         >>> augmented, histories = seen.with_history(1)
@@ -454,6 +484,7 @@ class Demonstrations:
         """
         from inverseq.history import Histories
 
+        n_states = self._sizes()[0] if n_states is None else n_states
         histories = Histories.of(self, length, n_states)
         return histories.encode(self), histories
 

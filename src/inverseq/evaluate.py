@@ -26,7 +26,7 @@ from inverseq._checks import (
 )
 from inverseq.demonstrations import Additive, Demonstrations
 from inverseq.errors import InvalidInput
-from inverseq.solution import Solution, Tables
+from inverseq.solution import Solution, Tables, check_labels
 from inverseq.task import Task
 
 
@@ -252,6 +252,7 @@ def foretold(policy: Any, demonstrations: Demonstrations) -> tuple[np.ndarray, n
     d = demonstrations
     check_kind(d, Demonstrations, "demonstrations")
     if isinstance(policy, Solution):
+        check_labels(policy, d)
         check_range(d.actions, policy.n_actions, "Demonstrations.actions", "n_actions")
         if not isinstance(policy.found, Tables):
             return policy.predict_log_proba(d.states), np.arange(len(d))

@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from inverseq import equations
 from inverseq._checks import as_number, as_numbers, as_whole, check_kind
 from inverseq.errors import InvalidInput
+from inverseq.labels import Labels
 from inverseq.shapes import MaskTable, Table
 from inverseq.task import Constraint, Task
 from inverseq.transitions import Transitions
@@ -28,8 +29,13 @@ if TYPE_CHECKING:
 BEGIN, NOTHING = -1, -2
 """What stands before the first state of an episode, and before that."""
 LENGTHS = (0, 1, 2, 3, 4, 5)
-STRENGTHS = (1.0, 2.0, 4.0, 8.0, 16.0)
+STRENGTHS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 """Among which held-out parts choose."""
+FOLDS = 5
+"""How many such parts there are."""
+
+History = int | Literal["auto"]
+"""How many states before the present one are part of a state; "auto" chooses on held-out parts."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -60,6 +66,9 @@ class Histories:
     keys: np.ndarray
     """Each longer history, from number ``n_states`` on, as the number of the history without its
     earliest state, times ``n_states + 1``, plus that state plus 1; ascending, int64."""
+    strength: float = 4.0
+    """How many visits of its own outweigh what the shorter history says, in the smoothing that goes
+    with these histories: `Demonstrations.smoothing`."""
 
     @classmethod
     def of(
@@ -143,6 +152,11 @@ class Histories:
         said = self.symbols[number]
         return tuple(said[said != NOTHING][::-1].tolist())
 
+    def decoded(self) -> list[tuple[int, ...]]:
+        """The states of every history, as by `decode`."""
+        said = self.symbols[:, ::-1].tolist()
+        return [tuple(s for s in states if s != NOTHING) for states in said]
+
     def find(self, states: Sequence[int]) -> int:
         """The number of a history, given earliest first as by `decode`; of its longest known end
         where it was not shown."""
@@ -153,15 +167,44 @@ class Histories:
         return int(self._find(symbols)[0])
 
     def encode(self, demonstrations: Demonstrations) -> Demonstrations:
-        """The demonstrations with histories as states; also such as these were not made of."""
+        """The demonstrations with histories as states; also such as these were not made of.
+
+        Labels become those of histories, and what is available is so whatever came before.
+        """
         d = demonstrations
         check_tabular(d)
+        if d.histories is not None and d.histories.length:
+            raise InvalidInput(
+                f"Histories must be made of states without history; these are {d.histories!r} "
+                f"already. Take the demonstrations that were there before, or read the log anew."
+            )
         following = np.where(d.terminated, d.states, d.next_states)
         for name, given in ("states", d.states), ("next_states", following):
             as_numbers(given, self.n_states, f"Demonstrations.{name}", "Histories.n_states")
         symbols = before(d, self.length)
         after = preceded(following, symbols)
-        return replace(d, states=self._find(symbols), next_states=self._find(after))
+        return replace(
+            d,
+            states=self._find(symbols),
+            next_states=self._find(after),
+            labels=None if d.labels is None else d.labels.alone.with_history(self),
+            available=None if d.available is None else d.available[self.states],
+        )
+
+    def unseen(self, demonstrations: Demonstrations) -> np.ndarray:
+        """Which steps have a history of which only a shorter end is known, (steps,)."""
+        symbols = before(demonstrations, self.length)
+        known = self.symbols[self._find(symbols)]
+        return np.asarray((known != NOTHING).sum(axis=1) < (symbols != NOTHING).sum(axis=1))
+
+    def plain(self) -> dict[str, Any]:
+        """As data that JSON can hold: the arguments that make the same histories."""
+        return {
+            "length": self.length,
+            "n_states": self.n_states,
+            "keys": self.keys.tolist(),
+            "strength": self.strength,
+        }
 
     def task(self, task: Task) -> Task:
         """The task over histories: what may be done, and what follows, depends on the state alone.
@@ -274,19 +317,20 @@ class BackOff:
         *,
         lengths: Sequence[int] = LENGTHS,
         strengths: Sequence[float] = STRENGTHS,
-        folds: int = 5,
+        folds: int = FOLDS,
         k: float = 1.0,
     ) -> BackOff:
         """The length and strength under which parts that were held out are likeliest.
 
-        The parts are whole units, or whole episodes where there are no units.
+        The parts are whole units, or whole episodes where there are fewer units than parts.
         """
         score = held_out(
             demonstrations, task, lengths=lengths, strengths=strengths, folds=folds, k=k
         )
         i, j = divmod(int(score.argmax()), len(strengths))
-        n_states = demonstrations_states(demonstrations, task)
-        return cls(Histories.of(demonstrations, lengths[i], n_states), float(strengths[j]), k)
+        strength, n_states = float(strengths[j]), demonstrations_states(demonstrations, task)
+        histories = Histories.of(demonstrations, lengths[i], n_states)
+        return cls(replace(histories, strength=strength), strength, k)
 
     def policy(self, visits: Table, available: MaskTable) -> np.ndarray:
         """Probabilities (H, A) of histories, from the visits of each and of those it ends."""
@@ -322,27 +366,31 @@ def held_out(
     *,
     lengths: Sequence[int] = LENGTHS,
     strengths: Sequence[float] = STRENGTHS,
-    folds: int = 5,
+    folds: int = FOLDS,
     k: float = 1.0,
 ) -> np.ndarray:
     """The mean log-likelihood of a held-out step, (lengths, strengths), in nats.
 
-    Every fold is left out once: whole units by turns, or whole episodes where there are no units.
+    Every fold is left out once: whole units by turns, or whole episodes where there are fewer units
+    than folds.
     """
     d = demonstrations
     check_tabular(d)
     check_kind(task, Task, "task")
-    labels = d.episodes if d.units is None else d.units
-    groups, member = np.unique(labels, return_inverse=True)
+    for labels in (d.units, d.episodes):
+        if labels is not None:
+            groups, member = np.unique(labels, return_inverse=True)
+            if len(groups) >= as_whole(folds):
+                break
     if not 2 <= as_whole(folds) <= len(groups):
         raise InvalidInput(
-            f"`folds` must lie from 2 to the number of units (or episodes), {len(groups)}; got "
-            f"{folds!r}."
+            f"`folds` must lie from 2 to the number of episodes, {len(groups)}; got {folds!r}."
         )
     if not len(lengths) or not len(strengths):
         raise InvalidInput("`lengths` and `strengths` must each hold something to choose from.")
     n_states = demonstrations_states(d, task)
     available = task.available_table(n_states)
+    d = replace(d, labels=None, available=None)  # nobody asks what so many histories are called
     total = np.zeros((len(lengths), len(strengths)))
     for fold in range(as_whole(folds)):
         tested = np.asarray(member % folds == fold)
@@ -361,15 +409,21 @@ def held_out(
 
 
 def before(demonstrations: Demonstrations, length: int) -> np.ndarray:
-    """The states of each step's history, (steps, length + 1), the present one first."""
+    """The states of each step's history, (steps, length + 1), the present one first.
+
+    What came before a step that does not begin where the last one led is not known: a step is
+    missing between them.
+    """
     d = demonstrations
-    rows = np.arange(len(d))
-    starts = d.starts
-    since = rows - np.repeat(starts, np.diff(starts, append=len(d)))
+    rows, begins = np.arange(len(d)), np.zeros(len(d), bool)
+    begins[d.starts] = True
+    follows = np.append(False, d.states[1:] == d.next_states[:-1]) & ~begins
+    last = np.maximum.accumulate(np.where(follows, 0, rows))
+    since = rows - last
     symbols = np.full((len(d), length + 1), NOTHING)
     symbols[:, 0] = d.states
     for i in range(1, length + 1):
-        symbols[since == i - 1, i] = BEGIN
+        symbols[(since == i - 1) & begins[last], i] = BEGIN
         known = since >= i
         symbols[known, i] = d.states[rows[known] - i]
     return symbols
@@ -391,6 +445,69 @@ def demonstrations_states(demonstrations: Demonstrations, task: Task) -> int:
         return task.n_states
     d = demonstrations
     return int(max(d.states.max(), np.where(d.terminated, 0, d.next_states).max())) + 1
+
+
+def remembered(
+    seen: Demonstrations, history: History | None, labels: Labels | None
+) -> Demonstrations:
+    """What was read with histories as states: those of the labels, or as many as are asked for."""
+    known = None if labels is None else labels.histories
+    if known is None and history is None:
+        return seen
+    if not seen.tabular or seen.labels is None:
+        seen = numbered(seen, labels)
+    if known is not None and labels is not None and seen.labels != labels.alone:
+        raise InvalidInput(
+            f"`labels` must be those of the log; they are {labels.alone!r} without history, and "
+            f"those of the log are {seen.labels!r}."
+        )
+    histories = known if known is not None else asked_for(seen, history)
+    found = histories.encode(seen)
+    if seen.reading is not None:
+        said = f"history: {len(histories):,} of up to {histories.length} states before the present"
+        if known is not None:
+            unseen = int(histories.unseen(seen).sum())
+            said += f"; {unseen:,} of {len(seen):,} steps have one of which only the end is known"
+        elif history == "auto":
+            said += f"; strength {histories.strength:g}; both chosen on held-out parts"
+        reading = replace(seen.reading, notes=(*seen.reading.notes, said))
+        object.__setattr__(found, "reading", reading)
+    return found
+
+
+def numbered(seen: Demonstrations, labels: Labels | None) -> Demonstrations:
+    """The demonstrations with labels, their numbers where there are none: these keep histories."""
+    check_tabular(seen)
+    task = seen.task(0.0)
+    alone = Labels(range(task.n_states or 0), range(task.n_actions))
+    return replace(seen, labels=alone if labels is None else labels.alone)
+
+
+def asked_for(seen: Demonstrations, history: History | None) -> Histories:
+    """The histories of a length, or of the best one."""
+    task = seen.task(0.0)
+    if history != "auto":
+        return Histories.of(seen, as_whole(history), task.n_states)
+    if seen.n_episodes < 2:
+        raise InvalidInput(
+            "`history='auto'` must have at least two episodes, to hold some out; this log has one. "
+            "Give the length yourself, such as history=2."
+        )
+    return BackOff.chosen(seen, task, folds=min(FOLDS, seen.n_episodes)).histories
+
+
+def check_history(history: Any, labels: Labels | None) -> None:
+    """Raise unless a log can be read with such histories."""
+    if history is not None and history != "auto" and as_whole(history) < 0:
+        raise InvalidInput(
+            f"`history` must be how many states before the present one are part of a state, an "
+            f"integer from 0, or 'auto'; got {history!r}."
+        )
+    known = None if labels is None else labels.histories
+    if known is not None and history not in (None, known.length):
+        raise InvalidInput(
+            f"`history` must be that of `labels`, {known.length}, or be left out; got {history!r}."
+        )
 
 
 def check_tabular(demonstrations: Any) -> None:

@@ -18,7 +18,7 @@ from inverseq._checks import as_array, as_numbers, check_kind, check_range
 from inverseq.demonstrations import Demonstrations
 from inverseq.errors import DamagedFile, InvalidInput
 from inverseq.io import storage
-from inverseq.labels import Labels, are_labels
+from inverseq.labels import Labels, are_labels, columns_of
 from inverseq.nets import MLP, DeepSets, Network, Params, leaves, tree
 from inverseq.shapes import MaskTable, Table
 from inverseq.task import Task
@@ -394,13 +394,7 @@ class Solution:
     def score(self, demonstrations: Demonstrations, *, constrained: bool = True) -> float:
         """The mean log-likelihood per step, in nats; minus infinity with a forbidden step."""
         check_kind(demonstrations, Demonstrations, "demonstrations")
-        if None not in (self.labels, demonstrations.labels) and (
-            self.labels != demonstrations.labels
-        ):
-            raise InvalidInput(
-                f"`demonstrations` must have the labels of the solution, {self.labels!r}; they "
-                f"have {demonstrations.labels!r}. Read the log with `labels=solution.labels`."
-            )
+        check_labels(self, demonstrations)
         rows = self._rows(demonstrations.states)
         check_range(demonstrations.actions, self.n_actions, "actions", "n_actions")
         each = self._log_policy(rows, constrained)[np.arange(len(rows)), demonstrations.actions]
@@ -473,8 +467,10 @@ class Solution:
     def to_table(self) -> Any:
         """An Arrow table with a row for each state and action, under their labels.
 
-        Labels of several columns are columns ``state_1``, ``state_2`` and so on. Polars and pandas
-        take it as it is: ``polars.from_arrow(table)``, ``table.to_pandas()``.
+        Labels of several columns are columns ``state_1``, ``state_2`` and so on. Of a history the
+        present state is ``state``; ``before_1``, ``before_2`` and so on are those before it, null
+        where it says nothing of them, and ``begins`` is whether the episode begins with it. Polars
+        and pandas take it as it is: ``polars.from_arrow(table)``, ``table.to_pandas()``.
 
         >>> import inverseq as iq
         >>> log = {"place": ["a", "b", "a"], "move": ["go", "back", "go"]}
@@ -490,16 +486,11 @@ class Solution:
         labels = self.labels or Labels(range(n_states), range(n_actions))
         states, actions = np.divmod(np.arange(n_states * n_actions), n_actions)
         columns: dict[str, Any] = {}
-        for name, known, numbers in (
-            ("state", labels.states or (), states),
-            ("action", labels.actions, actions),
+        for named, numbers in (
+            (labels.state_columns(), states),
+            (columns_of("action", labels.actions), actions),
         ):
-            parts = [known]
-            if isinstance(known[0], tuple):
-                parts = list(zip(*known, strict=True))
-            for i, part in enumerate(parts, 1):
-                called = name if len(parts) == 1 else f"{name}_{i}"
-                columns[called] = pa.array(part).take(pa.array(numbers))
+            columns |= {name: pa.array(c).take(pa.array(numbers)) for name, c in named.items()}
         columns |= {
             "reward": tables.reward.ravel(),
             "q": tables.q.ravel(),
@@ -719,6 +710,16 @@ def known_network(settings: Any) -> Network | None:
     fields = {k: tuple(v) if isinstance(v, list) else v for k, v in settings.items() if k != "is"}
     network: Network = kinds[settings["is"]](**fields)
     return network
+
+
+def check_labels(solution: Solution, demonstrations: Demonstrations) -> None:
+    """Raise where numbers of states or actions stand for something else in the demonstrations."""
+    own, given = solution.labels, demonstrations.labels
+    if own is not None and given is not None and own != given:
+        raise InvalidInput(
+            f"`demonstrations` must have the labels of the solution, {own!r}; they have {given!r}. "
+            f"Read the log with `labels=solution.labels`."
+        )
 
 
 def check_same(given: Mapping[str, Any], kept: Mapping[str, Any]) -> None:

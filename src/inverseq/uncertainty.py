@@ -15,7 +15,8 @@ columns of ``G`` are solved for in blocks, with factors made once: no covariance
 *The bootstrap* draws episodes (or units) with replacement and fits again, for any algorithm.
 
 The delta method holds where counts are large and the best action is the best beyond doubt, as the
-maximum has no derivative at a tie; elsewhere there is the bootstrap.
+maximum has no derivative at a tie, and where nobody is known to act more than once: units may each
+have ways of their own. Elsewhere there is the bootstrap.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from inverseq._processes import side_by_side
 from inverseq._progress import Bar
 from inverseq._random import generator
 from inverseq.algorithms.iavi import IAVI
-from inverseq.demonstrations import Demonstrations, tabulated
+from inverseq.demonstrations import Additive, Demonstrations, tabulated
 from inverseq.errors import InvalidInput, InverseqWarning
 from inverseq.evaluate import groups
 from inverseq.gauges import EXACT, Gauge, Uniform, Zero, reference
@@ -204,6 +205,15 @@ def trusted(job: Job, found: Solution) -> tuple[str, str]:
     algorithm, available = job.algorithm, found.tables.available
     if not isinstance(algorithm, IAVI) or job.gauge is not None:
         return f"the delta method is for IAVI, and this is {found.info.algorithm}", ""
+    if not isinstance(algorithm.smoothing, Additive):
+        return "the delta method is for Additive smoothing, and this leans on other states", ""
+    over, member = groups(job.demonstrations)
+    if over == "unit":
+        return (
+            f"each of {int(member.max()) + 1} units may have ways of its own, and the delta method "
+            f"takes all steps to be independent",
+            "",
+        )
     if not isinstance(algorithm.gauge, EXACT):
         return f"the delta method is for exact gauges, and {algorithm.gauge!r} is none", ""
     if len(available) > LARGEST_DELTA:

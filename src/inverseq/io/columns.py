@@ -142,10 +142,11 @@ def rows_of_numbers(columns: Sequence[Any], names: Sequence[str], what: str) -> 
         while is_rows(column.type):
             lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False)
             if len(np.unique(lengths)) > 1:
-                row = int(np.argmax(lengths != lengths[0])) // max(int(np.prod(shape[1:])), 1)
+                at = int(np.argmax(lengths != lengths[0]))
+                row = at // max(int(np.prod(shape[1:])), 1)
                 raise InvalidInput(
                     f"`{what}` must be lists of one length; in column {names[0]!r} row 0 has "
-                    f"{lengths[0]} numbers and row {row} has {lengths.max()}."
+                    f"{lengths[0]} numbers and row {row} has {lengths[at]}."
                 )
             shape.append(int(lengths[0]) if len(lengths) else 1)
             column = column.flatten()
@@ -300,7 +301,7 @@ def times(column: Any, name: str | None) -> np.ndarray:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if "string" in str(column.type):
+    if "string" in str(column.type) and column.null_count < len(column):
         raise InvalidInput(
             f"`time` must be numbers, dates or time stamps; column {name!r} holds text, such as "
             f"{column.drop_null()[0].as_py()!r}. Convert it: text has another order."

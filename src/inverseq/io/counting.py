@@ -186,9 +186,22 @@ class Counting:
 
     def _cut(self, table: Any) -> int:
         """How many rows belong to episodes that did not go on to the last row."""
-        key = self._key(table)
+        key = self._plain_key(table)
+        key = self._key(table) if key is None else key
         changes = np.flatnonzero(key[1:] != key[:-1])
         return int(changes[-1]) + 1 if len(changes) else 0
+
+    def _plain_key(self, table: Any) -> np.ndarray | None:
+        """The labels of episodes, where these are integers and all that tells episodes apart."""
+        import pyarrow as pa
+
+        name = self.others["episode"]
+        if name is None or self.others["unit"] is not None:
+            return None
+        column = table[name]
+        if column.null_count or not pa.types.is_integer(column.type):
+            return None
+        return np.asarray(column.to_numpy())
 
     def _key(self, table: Any) -> np.ndarray:
         episode, unit = (
@@ -205,6 +218,9 @@ class Counting:
         for names, what in zip((*self.names, self.following), PARTS, strict=True):
             for name in names or ():
                 as_labels(table[name].slice(0, 0), name, what)
+        if self._add_plain(table):
+            self.rows += n
+            return
         if self.keyed:
             table, rows = self._first_time(table, rows)
         if len(table):
@@ -224,6 +240,41 @@ class Counting:
                 follows = np.where(arrays["terminated"], END, states[arrays["next_states"]] + 1)
                 self._tally(states[arrays["states"]], actions[arrays["actions"]], follows)
         self.rows += n
+
+    def _add_plain(self, table: Any) -> bool:
+        """Count whole episodes at once, where no row needs a closer look; else say that some do."""
+        key, terminated = self._plain_key(table), self.others["terminated"]
+        if key is None or self.following is not None or self.labels is not None:
+            return False
+        if (time := self.others["time"]) is not None and not rising(table[time], key):
+            return False
+        names = [*self.named, *([terminated] if terminated else [])]
+        if any(table[name].null_count or "float" in str(table[name].type) for name in names):
+            return False
+        ended = np.zeros(len(key), bool)
+        if terminated is not None:
+            ended = truths(table[terminated], terminated)
+        starts = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
+        last = np.append(starts[1:], len(key)) - 1
+        whose = [(label,) for label in key[starts].tolist()]
+        come_back = len(set(whose)) < len(whose) or not self.over.isdisjoint(whose)
+        if come_back or ended.sum() > ended[last].sum():
+            return False
+        self.over.update(whose)
+
+        cut, lone = ~ended[last], starts == last
+        self._remark("open end", last[cut & ~lone])
+        self._remark("lone", last[cut & lone])
+        acted, there = np.ones(len(key), bool), np.ones(len(key), bool)
+        acted[last[cut]], there[last[cut & lone]] = False, False
+        batch = table.unify_dictionaries().combine_chunks().to_batches()[0]
+        states = np.zeros(len(key), np.int64)
+        states[there] = self.states.of(self._parts(taken(batch, there), self.names[0], "state"))
+        actions = self.actions.of(self._parts(taken(batch, acted), self.names[1], "action"))
+        follows = np.append(states[1:] + 1, END)
+        follows[last] = END
+        self._tally(states[acted], actions, follows[acted])
+        return True
 
     def _goes_on(self, table: Any, findings: list[Finding]) -> bool:
         """Whether the last row waits for the next part to say where it led."""
@@ -260,6 +311,12 @@ class Counting:
             first = self.rows + int(rows.argmax())
             self._merge(Finding(kind, int(rows.sum()), first, BAD[kind], column))
 
+    def _remark(self, kind: str, rows: np.ndarray) -> None:
+        """Rows of this part are worth knowing of."""
+        if len(rows):
+            first = self.rows + int(rows[0])
+            self._merge(Finding(kind, len(rows), first, REMARKS[kind]))
+
     def _merge(self, finding: Finding) -> None:
         held = self.found.get(finding.kind)
         if held is not None:
@@ -287,6 +344,22 @@ def as_labels(column: Any, name: str, what: str) -> Any:
             f"bins of it, or read the log without `counts`."
         )
     return labels
+
+
+def taken(batch: Any, rows: np.ndarray) -> Any:
+    """The rows for which a mask is true, without a copy where it is true throughout."""
+    return batch if rows.all() else batch.take(np.flatnonzero(rows))
+
+
+def rising(times: Any, key: np.ndarray) -> bool:
+    """Whether it is plain that the rows of each episode are in order."""
+    import pyarrow as pa
+
+    kind = times.type
+    if times.null_count or not (pa.types.is_integer(kind) or pa.types.is_timestamp(kind)):
+        return False
+    clock = times.cast(pa.int64()).to_numpy()
+    return bool((clock[1:] > clock[:-1])[key[1:] == key[:-1]].all())
 
 
 def in_order(labels: dict[Label, int], fixed: bool) -> tuple[tuple[Label, ...], np.ndarray]:

@@ -14,6 +14,7 @@ from inverseq._checks import check_choice
 from inverseq._progress import Bar
 from inverseq.demonstrations import Demonstrations
 from inverseq.errors import InvalidInput
+from inverseq.history import History, check_history, remembered
 from inverseq.io.columns import Names, column_of, names_of
 from inverseq.io.logs import Availability, OnBad
 from inverseq.labels import Labels
@@ -49,6 +50,7 @@ def read(
     terminated: str | None = None,
     available: Availability | None = None,
     labels: Labels | None = None,
+    history: History | None = None,
     on_bad: OnBad = "raise",
     counts: bool = False,
     progress: bool | None = None,
@@ -72,19 +74,24 @@ def read(
             text also with ``.gz`` at the end. Or trajectories of the ``imitation`` library (a
             folder that a Hugging Face data set was saved to, or ``.npz``), a data set of Minari, or
             a file of `Demonstrations.save`; none of them needs the names of columns.
-        state, action, next_state, episode, unit, time, terminated, available, labels, on_bad: As in
-            `Demonstrations.from_table`.
+        state, action, next_state, episode, unit, time, terminated, available, labels, history,
+            on_bad: As in `Demonstrations.from_table`.
         counts: Give each distinct step once, with how often it was seen as its weight. A Parquet or
             Arrow file may then be larger than memory: what is needed is memory for the counts (and
             for the longest episode, where next states are derived). Counts have no episodes.
         progress: Show a bar: on a terminal where not given.
     """
     check_choice(on_bad, ("raise", "drop"), "on_bad")
+    check_history(history, labels)
+    if counts and (history is not None or (labels is not None and labels.histories is not None)):
+        raise InvalidInput(
+            "`history` must not be asked for with `counts`: counts have no order. Read the steps."
+        )
     if state is None or action is None:
         if (state, action) == (None, None) and isinstance(path, str | PathLike):
             known = foreign(path)
             if known is not None:
-                return known
+                return remembered(known, history, labels)
         raise InvalidInput(
             f"`state` and `action` must name columns of the log; got {state!r} and {action!r}. "
             f"`inverseq show` lists the columns."
@@ -107,6 +114,7 @@ def read(
         terminated=terminated,
         available=available,
         labels=labels,
+        history=history,
         on_bad=on_bad,
     )
 
@@ -318,7 +326,10 @@ def batches(
 
     files, kind = files_of(path)
     if kind != "parquet" and not (kind == "ipc" and is_ipc_file(files)):
-        yield from load(path, names).select(names).to_batches(BATCH)
+        table = load(path, names)
+        for name in names:
+            column_of(table, name, "a column")
+        yield from table.select(names).to_batches(BATCH)
         return
     try:
         schema = pq.read_schema(files[0]) if kind == "parquet" else None

@@ -93,12 +93,11 @@ def folder(path: Path) -> Found:
     """The newer form: Arrow files with a trajectory in each row."""
     import pyarrow as pa
 
-    state = path / "state.json"
-    files = (
-        [path / each["filename"] for each in json.loads(state.read_text())["_data_files"]]
-        if (state.is_file())
-        else sorted(path.glob("*.arrow"))
-    )
+    state, files = path / "state.json", sorted(path.glob("*.arrow"))
+    if state.is_file():
+        named = json.loads(state.read_text())["_data_files"]
+        # Only files of the folder, whatever else is named.
+        files = [path / Path(each["filename"]).name for each in named]
     if not files:
         raise InvalidInput(f"{path} must be a saved data set; it holds no Arrow files.")
     tables = []

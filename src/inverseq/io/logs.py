@@ -332,60 +332,17 @@ class Log:
     def steps(self) -> Steps:
         """Order the rows, find where each led, and sort out what is bad."""
         n = len(self.actions)
-        derived, kinds = self.next_states is None, Kinds(n)
+        kinds = Kinds(n)
         ended = np.zeros(n, bool) if self.terminated is None else self.terminated.copy()
         order, runs = self._order(kinds, ended)
         goes_on = np.append(runs[1:] == runs[:-1], False)  # the next row is of the same episode
-        after = np.append(order[1:], order[-1])
-
-        # An episode may end with a row that says only where it led.
-        blank = {name: gone[order] for name, gone in self.columns.items()}
-        state_known = known(self.states)[order]
-        no_action, placed = self.actions[order] == -1, kinds.fine(order)
-        if derived:
-            arrived = (
-                ~goes_on & no_action & state_known & placed & (np.append(0, runs[:-1]) == runs)
-            )
-            arrived[0] = False
+        arrived = self._arrivals(kinds, order, goes_on)
+        if arrived.any():
+            # Where the row that only says where it led is an end, the step before it ended.
             ended[order[:-1][arrived[1:]]] |= ended[order[1:][arrived[1:]]]
-        else:
-            arrived = np.zeros(n, bool)
-        truly = ended[order]
-        for name, gone in blank.items():
-            # Where an episode has ended, nothing need follow; where it arrived, nothing be done.
-            unneeded = arrived.copy()
-            if name in self.following:
-                unneeded |= truly
-            kinds.add("missing", order[gone & ~unneeded], name)
-        numbers = [self.actions] + ([self.states] if self.states.ndim == 1 else [])
-        for codes in numbers:
-            kinds.add("unknown", order[codes[order] == UNKNOWN])
-        if self.next_states is not None and self.next_states.ndim == 1:
-            kinds.add("unknown", order[(self.next_states[order] == UNKNOWN) & ~truly])
-
-        if self.next_states is None:
-            reached = goes_on & known(self.states)[after] & kinds.placed(after)
-            if self.time is None and self.key is not None:
-                # A row without an episode may be what came between.
-                holes = np.cumsum(self.key < 0)
-                reached &= holes[after] == holes[order]
-            led = self.states[np.where(reached, after, order)]
-            lost = ~reached & ~truly & ~arrived & kinds.fine(order)
-            alone = ~goes_on & ~np.append(False, goes_on[:-1])
-            kinds.remark("arrival", order[arrived])
-            kinds.remark("before a hole", order[lost & goes_on])
-            kinds.remark("open end", order[lost & ~goes_on & ~alone])
-            kinds.remark("lone", order[lost & alone])
-            out = lost | arrived
-        else:
-            there = self.next_states[order]
-            if self.episode is not None:
-                both = goes_on & ~truly & kinds.fine(order) & kinds.fine(after)
-                differs = there != self.states[after]
-                differs = differs.reshape(n, -1).any(axis=1)
-                kinds.add("contradicted", order[both & differs])
-            nowhere = (truly & ~known(there)).reshape(-1, *[1] * (there.ndim - 1))
-            led, out = np.where(nowhere, self.states[order], there), np.zeros(n, bool)
+        self._find_missing(kinds, order, arrived, ended[order])
+        find = self._derive if self.next_states is None else self._given
+        led, out = find(kinds, order, goes_on, arrived, ended[order])
 
         available = self._available(kinds, order, out)
         kept = kinds.fine(order) & ~out
@@ -399,7 +356,7 @@ class Log:
             "next_states": led[kept],
             "terminated": ended[rows],
         }
-        if self.episode is not None or derived:
+        if self.episode is not None or self.next_states is None:
             arrays["episodes"] = self._episodes(kinds, rows, runs[kept])
         if self.unit is not None:
             arrays["units"] = self.unit[rows]
@@ -409,6 +366,70 @@ class Log:
             notes.insert(0, f"{', '.join(self.names[0])}: {len(labels.states):,} labels")
         reading = Reading(n, len(rows), kinds.bad(), kinds.remarks(), tuple(notes))
         return Steps(arrays, labels, available, reading)
+
+    def _arrivals(self, kinds: Kinds, order: np.ndarray, goes_on: np.ndarray) -> np.ndarray:
+        """Which rows end an episode without an action, and only say where the last step led."""
+        if self.next_states is not None:
+            return np.zeros(len(order), bool)
+        nothing_done = (self.actions[order] == -1) & known(self.states)[order]
+        follows = np.append(False, goes_on[:-1])
+        return np.asarray(nothing_done & follows & ~goes_on & kinds.fine(order))
+
+    def _find_missing(
+        self, kinds: Kinds, order: np.ndarray, arrived: np.ndarray, ended: np.ndarray
+    ) -> None:
+        """Rows without a value that they need, or with a label that nobody knows."""
+        for name, gone in self.columns.items():
+            # Where an episode ended, nothing need follow; where it arrived, nothing be done.
+            unneeded = arrived | ended if name in self.following else arrived
+            kinds.add("missing", order[gone[order] & ~unneeded], name)
+        kinds.add("unknown", order[self.actions[order] == UNKNOWN])
+        if self.states.ndim > 1:
+            return
+        kinds.add("unknown", order[self.states[order] == UNKNOWN])
+        if self.next_states is not None:
+            kinds.add("unknown", order[(self.next_states[order] == UNKNOWN) & ~ended])
+
+    def _derive(
+        self,
+        kinds: Kinds,
+        order: np.ndarray,
+        goes_on: np.ndarray,
+        arrived: np.ndarray,
+        ended: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Where each row led: the state of the next one of its episode; and which are no steps."""
+        after = np.append(order[1:], order[-1])
+        reached = goes_on & known(self.states)[after] & kinds.placed(after)
+        if self.time is None and self.key is not None:
+            # A row without an episode may be what came between.
+            holes = np.cumsum(self.key < 0)
+            reached &= holes[after] == holes[order]
+        lost = ~reached & ~ended & ~arrived & kinds.fine(order)
+        alone = ~goes_on & ~np.append(False, goes_on[:-1])
+        kinds.remark("arrival", order[arrived])
+        kinds.remark("before a hole", order[lost & goes_on])
+        kinds.remark("open end", order[lost & ~goes_on & ~alone])
+        kinds.remark("lone", order[lost & alone])
+        return self.states[np.where(reached, after, order)], lost | arrived
+
+    def _given(
+        self,
+        kinds: Kinds,
+        order: np.ndarray,
+        goes_on: np.ndarray,
+        arrived: np.ndarray,
+        ended: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Where each row says that it led; all of them are steps."""
+        assert self.next_states is not None
+        after, led = np.append(order[1:], order[-1]), self.next_states[order]
+        if self.episode is not None:
+            both = goes_on & ~ended & kinds.fine(order) & kinds.fine(after)
+            differs = (led != self.states[after]).reshape(len(order), -1).any(axis=1)
+            kinds.add("contradicted", order[both & differs])
+        nowhere = (ended & ~known(led)).reshape(-1, *[1] * (led.ndim - 1))
+        return np.where(nowhere, self.states[order], led), arrived
 
     def _compact(
         self, arrays: dict[str, np.ndarray], available: np.ndarray | None

@@ -222,7 +222,7 @@ def state_name(solution: Solution, state: int) -> str:
     labels = solution.labels
     if labels is None or labels.states is None:
         return str(state)
-    return words(labels.states[state])
+    return labels.state_words(state)
 
 
 def grid_maps(solution: Solution, shape: tuple[int, int]) -> list[Block]:

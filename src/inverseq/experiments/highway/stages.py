@@ -194,6 +194,9 @@ def train(folder: str, job: Job, milestones: list[int]) -> list[str]:
                 found = algorithm.fit(
                     seen, task(), seed=job["seed"], progress=False, checkpoint=progress
                 )
+            if found.info.iterations < n:
+                # A fit that is interrupted ends with what it came to: that is not what was asked.
+                raise KeyboardInterrupt
             if not path.exists():
                 found.save(path)
         shutil.rmtree(progress)

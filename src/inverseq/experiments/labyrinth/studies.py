@@ -248,17 +248,9 @@ def augmented(job: dict[str, Any]) -> list[Row]:
             table=tally(table, scored, over.available_table(), test.animals),
             off_table=float(np.abs(found.policy_table - table).max()),
             length=histories.length, strength=smoothing.strength, histories=len(histories),
-            unseen=float(np.mean(unseen(histories, test.seen))),
+            unseen=float(histories.unseen(test.seen).mean()),
         )
     ]  # fmt: skip
-
-
-def unseen(histories: Histories, seen: Demonstrations) -> np.ndarray:
-    """Which steps have a history that is only known by a shorter end of it, (steps,)."""
-    own = Histories.of(seen, histories.length, histories.n_states)
-    longest = (own.symbols[own.encode(seen).states] != -2).sum(axis=1)
-    known = (histories.symbols[histories.encode(seen).states] != -2).sum(axis=1)
-    return np.asarray(known < longest)
 
 
 # -- the water port, and the maze ----------------------------------------------------------------
