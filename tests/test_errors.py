@@ -659,7 +659,10 @@ BAD_SETTINGS = [
     (lambda: IAVI(gauge=Uniform), r"`gauge` must be Uniform\(\), .*; got <class"),
     (lambda: IAVI(gauge="state"), r"`gauge` must be Uniform\(\), .*; got 'state'\."),
     (lambda: IAVI(gauge=None), r"`gauge` must be Uniform\(\), .*; got None\."),
-    (lambda: IAVI(smoothing=1e-3), r"`IAVI.smoothing` must be a `Additive`; got 0\.001\."),
+    (
+        lambda: IAVI(smoothing=1e-3),
+        r"`IAVI.smoothing` must be a `Additive` or `BackOff`; got 0\.001\.",
+    ),
     (lambda: IAVI(tolerance=np.nan), r"`tolerance` must be a number from 0; got nan\."),
     (lambda: IAVI(tolerance=-1), r"`tolerance` must be a number from 0; got -1\."),
     (lambda: IAVI(tolerance="1"), r"`tolerance` must be a number from 0; got '1'\."),
