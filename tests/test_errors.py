@@ -370,6 +370,19 @@ def test_a_state_from_which_there_is_no_way_but_into_it_is_named_too():
         planning.viable(corner)
 
 
+def test_a_state_that_can_only_lead_to_a_dead_end_names_it():
+    moves = np.zeros((3, 2, 3))
+    moves[[0, 1], :, [1, 2]] = 1
+    moves[2, :, 0] = 1
+    closed = Constraint(np.array([[0, 0], [0, 0], [1, 1]]), 0.5, name="closed")
+    with pytest.raises(
+        InvalidInput,
+        match=r"state 0 has none: its 2 available actions keep all constraints, but may lead to "
+        r"states with no way out, such as state 2, where each breaks one of \['closed'\]",
+    ):
+        planning.viable(Task(2, 0.9, transitions=moves, initial=0).constrain(closed))
+
+
 def test_where_nothing_begins_and_nobody_was_nothing_is_said():
     strict = task(constraints=[SPEED], initial=0)
     apart = Demonstrations([0, 0, 1], [0, 1, 0], [0, 1, 1])
