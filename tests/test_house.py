@@ -94,6 +94,8 @@ ALLOWED = {
         *["solution", "labels", "evaluate", "identification", "worlds", "worlds.*", "report.*"],
         *["io.storage", *WORDS],
     ],
+    "verbs": ["verbs.*"],
+    "verbs.*": ["*", "!cli"],
     "experiments": ["experiments.*"],
     "experiments.*": ["*", "!cli"],
     "cli": ["*"],

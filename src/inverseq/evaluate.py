@@ -287,16 +287,41 @@ def likelihood(
     """
     d = demonstrations
     log_pi, rows = foretold(policy, d)
-    best = (log_pi == log_pi.max(axis=1, keepdims=True)) & np.isfinite(log_pi)
-    hit = (best / np.maximum(best.sum(axis=1, keepdims=True), 1))[rows, d.actions]
-    each = log_pi[rows, d.actions]
-    every = np.ones(len(d), bool)
-    choice = every
+    choice = np.ones(len(d), bool)
     if available is not None:
         available = shaped(available, log_pi.shape, "available", bool)
         choice = available.sum(axis=1)[rows] > 1
     elif isinstance(policy, Solution):
         choice = policy.can(d.states).sum(axis=1) > 1
+    return scored(log_pi, rows, choice, d, level=level)
+
+
+def scored(
+    log_pi: np.ndarray,
+    rows: np.ndarray,
+    choice: np.ndarray,
+    demonstrations: Demonstrations,
+    *,
+    level: float = 0.95,
+) -> Likelihood:
+    """How well log-probabilities foretell actions, wherever they come from.
+
+    >>> seen = Demonstrations([0, 0], [0, 1], [0, 0])
+    >>> scored(np.log([[0.5, 0.5]]), np.zeros(2, int), np.ones(2, bool), seen).accuracy
+    0.5
+
+    Args:
+        log_pi: Log-probabilities, (rows, actions).
+        rows: Which of its rows is that of each step.
+        choice: In which steps there was a choice.
+        demonstrations: The steps.
+        level: How often the intervals are to cover.
+    """
+    d = demonstrations
+    best = (log_pi == log_pi.max(axis=1, keepdims=True)) & np.isfinite(log_pi)
+    hit = (best / np.maximum(best.sum(axis=1, keepdims=True), 1))[rows, d.actions]
+    each = log_pi[rows, d.actions]
+    every = np.ones(len(d), bool)
     weights = d.step_weights
     over, member = groups(d)
 
@@ -390,14 +415,24 @@ def baselines(
         n_states = max(n_states, int(max(d.next_states.max() for d in (train, test))) + 1)
     available = task.available_table(n_states)
     visits = train.counts(n_states, task.n_actions).visits
-    uniform = available / available.sum(axis=1, keepdims=True)
+    policies = plainest(visits, available, smoothing)
+    return {name: likelihood(policy, test, available) for name, policy in policies.items()}
+
+
+def plainest(
+    visits: Any, available: np.ndarray, smoothing: Additive = Additive(1.0)
+) -> dict[str, np.ndarray]:
+    """The policies of `baselines`, (S, A), from the visits of each pair.
+
+    >>> plainest(np.array([[3.0, 1.0]]), np.ones((1, 2), bool))["uniform"]
+    array([[0.5, 0.5]])
+    """
     overall = np.broadcast_to(visits.sum(axis=0), visits.shape)
-    policies = {
-        "uniform": uniform,
+    return {
+        "uniform": available / available.sum(axis=1, keepdims=True),
         "frequencies": smoothing.policy(overall, available),
         "cloning": smoothing.policy(visits, available),
     }
-    return {name: likelihood(policy, test, available) for name, policy in policies.items()}
 
 
 def violations(demonstrations: Demonstrations, task: Task, region: Any = None) -> Violations:

@@ -548,6 +548,28 @@ class Solution:
             self.tables.visits,
         )
 
+    def unconstrained(self) -> Solution:
+        """The same without what the constraints made of it: the demonstrator's own policy.
+
+        >>> import numpy as np, inverseq as iq
+        >>> task = iq.Task(2, 0.5, transitions=np.ones((1, 2, 1)))
+        >>> ruled = task.constrain(iq.Constraint(np.array([[1.0, 0.0]]), 0.5))
+        >>> found = iq.IAVI().solve(np.array([[0.25, 0.75]]), ruled)
+        >>> found.policy_table, found.unconstrained().policy_table
+        (array([[0., 1.]]), array([[0.25, 0.75]]))
+        """
+        if not self.constrained:
+            return self
+        found = self.found
+        free: Tables | Networks
+        if isinstance(found, Tables):
+            free = replace(found, safe=None, q_constrained=None)
+        else:
+            task = None if found.task is None else found.task.unconstrained()
+            free = replace(found, constrained=False, task=task)
+        info = replace(self.info, task=dict(self.info.task) | {"constraints": []})
+        return replace(self, found=free, info=info)
+
     @classmethod
     def recovered(cls, found: Any, task: Task, info: Info, visits: np.ndarray | None) -> Solution:
         """From a `gauges.Recovery`; what ``info`` says of the task stays."""

@@ -22,7 +22,7 @@ from inverseq.report.blocks import (
 )
 from inverseq.report.maps import Panel
 from inverseq.report.svg import number
-from inverseq.solution import HARDLY, Solution
+from inverseq.solution import HARDLY, Solution, Tables
 
 FEW_STATES = 64
 SHOWN = 12
@@ -48,11 +48,12 @@ def describe(
     >>> world = iq.worlds.gridworld(3)
     >>> document = describe(iq.IAVI().solve(world.expert(), world.task), shape=(3, 3))
     >>> [type(block).__name__ for block in document.blocks]
-    ['Text', 'Table', 'Maps', 'Maps', 'Settings', 'Settings']
+    ['Text', 'Text', 'Table', 'Maps', 'Maps', 'Settings', 'Settings']
     """
-    states, actions = solution.tables.q.shape
+    found = solution.found
+    states = f"{len(found.q):,} states" if isinstance(found, Tables) else "states that are rows"
     lead = (
-        f"What {solution.info.algorithm} found for {states:,} states and {actions} actions: the "
+        f"What {solution.info.algorithm} found for {states} and {solution.n_actions} actions: the "
         f"reward that explains what was seen, its values, and the policy that follows."
     )
     return Document(title, lead, tell(solution, shape))
@@ -60,18 +61,20 @@ def describe(
 
 def tell(solution: Solution, shape: tuple[int, int] | None = None) -> list[Block]:
     """The blocks of a solution: what to know before believing it, what was found, what was set."""
-    if shape is not None and (min(shape) < 1 or shape[0] * shape[1] != len(solution.tables.q)):
+    table = isinstance(solution.found, Tables)
+    n_states = len(solution.tables.q) if shape is not None or table else 0
+    if shape is not None and (min(shape) < 1 or shape[0] * shape[1] != n_states):
         raise InvalidInput(
-            f"`shape` must be the rows and columns of a grid with {len(solution.tables.q)} cells, "
+            f"`shape` must be the rows and columns of a grid with {n_states} cells, "
             f"one for each state; {shape[0]} x {shape[1]} are {shape[0] * shape[1]}."
         )
     info = solution.info
     blocks: list[Block] = [*verdict(solution), facts(solution)]
     if shape is not None:
         blocks += grid_maps(solution, shape)
-    elif len(solution.tables.q) <= FEW_STATES:
+    elif table and n_states <= FEW_STATES:
         blocks += [state_table(solution)]
-    else:
+    elif table:
         blocks += strips(solution)
     if solution.uncertainty is not None:
         blocks += uncertain(solution, shape)
@@ -132,7 +135,7 @@ def facts(solution: Solution) -> Table:
         ("iterations", f"{info.iterations:,}"),
         ("residual", "not measured" if info.residual is None else number(info.residual)),
     ]
-    if solution.visited is not None:
+    if isinstance(solution.found, Tables) and solution.visited is not None:
         unseen = int((~solution.visited).sum())
         rows.append(("states never seen", f"{unseen:,} of {len(solution.tables.q):,}"))
         hardly = int(hardly_seen(solution).sum())
@@ -320,12 +323,7 @@ def uncertain(solution: Solution, shape: tuple[int, int] | None) -> list[Block]:
     """How far chance may have moved the reward: by which method, where, and the highest rewards."""
     measured = solution.uncertainty
     assert measured is not None
-    how = f"{measured.level:.0%} intervals by the delta method"
-    if measured.method == "bootstrap":
-        how = (
-            f"{measured.level:.0%} intervals by a bootstrap, from {measured.replications:,} draws "
-            f"of {measured.over}s"
-        )
+    how = how_measured(solution)
     said = Text(
         f"Standard errors and {how}: {measured.why}. They say how far chance may have moved the "
         f"reward of this gauge, and nothing of whether the gauge is the right one."
@@ -355,31 +353,62 @@ def uncertain(solution: Solution, shape: tuple[int, int] | None) -> list[Block]:
     return blocks
 
 
-def highest(solution: Solution, actions: list[str], how: str) -> Table:
-    """The highest rewards with their errors and intervals."""
+def summary(solution: Solution) -> Table | None:
+    """The highest rewards, however many states there are; None where states are rows of numbers.
+
+    >>> import inverseq as iq
+    >>> world = iq.worlds.gridworld(3)
+    >>> summary(iq.IAVI().solve(world.expert(), world.task)).rows[0]
+    ('5', 'action 1', '1.552')
+    """
+    if not isinstance(solution.found, Tables):
+        return None
+    one = rewards(solution).shape[1] == 1
+    return highest(solution, [""] if one else names(solution, grid=False), how_measured(solution))
+
+
+def how_measured(solution: Solution) -> str:
+    """How its intervals were found, in words; nothing where there are none."""
     measured = solution.uncertainty
-    assert measured is not None
-    assert solution.tables.visits is not None
-    table = np.where(hardly_seen(solution)[:, None], np.nan, rewards(solution))
+    if measured is None:
+        return ""
+    if measured.method == "bootstrap":
+        return (
+            f"{measured.level:.0%} intervals by a bootstrap, from {measured.replications:,} draws "
+            f"of {measured.over}s"
+        )
+    return f"{measured.level:.0%} intervals by the delta method"
+
+
+def highest(solution: Solution, actions: list[str], how: str = "") -> Table:
+    """The highest rewards, with their errors and intervals where those were measured."""
+    table, hardly = rewards(solution), hardly_seen(solution)
+    if not hardly[np.isfinite(table).any(axis=1)].all():  # else there is nothing better to show
+        table = np.where(hardly[:, None], np.nan, table)
     ranked = np.where(np.isnan(table), -np.inf, table)
     order = np.argsort(-ranked, axis=None, kind="stable")[:SHOWN]
+    spread = None if solution.uncertainty is None else solution.uncertainty.reward
+    visits, of_pairs = solution.tables.visits, len(actions) > 1
     rows = []
     for s, a in zip(*np.unravel_index(order, table.shape), strict=True):
         if not np.isfinite(table[s, a]):
             continue
-        spread = measured.reward
-        visits = solution.tables.visits[s].sum() if len(actions) == 1 else None
-        visits = solution.tables.visits[s, a] if visits is None else visits
-        # A reward of the state stands in the column of an action that is available there.
-        at = a if len(actions) > 1 else int(np.isfinite(spread.error[s]).argmax())
-        rows.append(
-            [str(s), *([actions[a]] if len(actions) > 1 else []), digits(table[s, a]),
-             digits(spread.error[s, at]),
-             f"{digits(spread.low[s, at])} to {digits(spread.high[s, at])}", f"{visits:,.0f}"]
-        )  # fmt: skip
-    heads = ["state", *(["action"] if len(actions) > 1 else []), "reward", "error", "interval"]
-    columns = [Column(head, numeric=head != "action") for head in (*heads, "visits")]
-    return Table(columns, rows, f"The highest rewards, with {how}")
+        row = [state_name(solution, int(s)), *([actions[a]] if of_pairs else [])]
+        row.append(digits(table[s, a]))
+        if spread is not None:
+            # A reward of the state stands in the column of an action that is available there.
+            at = a if of_pairs else int(np.isfinite(spread.error[s]).argmax())
+            row.append(digits(spread.error[s, at]))
+            row.append(f"{digits(spread.low[s, at])} to {digits(spread.high[s, at])}")
+        if visits is not None:
+            row.append(f"{visits[s, a] if of_pairs else visits[s].sum():,.0f}")
+        rows.append(row)
+    heads = ["state", *(["action"] if of_pairs else []), "reward"]
+    heads += ["error", "interval"] if spread is not None else []
+    heads += ["visits"] if visits is not None else []
+    words = {"action"} if solution.labels is None else {"state", "action"}
+    columns = [Column(head, numeric=head not in words) for head in heads]
+    return Table(columns, rows, f"The highest rewards{', with ' * bool(how)}{how}")
 
 
 def digits(x: float, n: int = 3) -> str:
