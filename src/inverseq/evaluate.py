@@ -42,6 +42,10 @@ class ValueDifference:
     """The mean absolute difference."""
 
 
+UNKNOWN = (float("nan"), float("nan"))
+"""The interval of what cannot have one. It is one object, so that it is equal to itself."""
+
+
 @dataclass(frozen=True)
 class Likelihood:
     """How well a policy foretells actions; per step, causal: from the present state alone."""
@@ -59,10 +63,10 @@ class Likelihood:
     """The accuracy there."""
     steps_choice: int
     """How many those were."""
-    interval: tuple[float, float] = (float("nan"), float("nan"))
+    interval: tuple[float, float] = UNKNOWN
     """Where the mean log-likelihood of a step would lie in other logs of this kind, in nats; NaN
     where there is only one episode."""
-    interval_choice: tuple[float, float] = (float("nan"), float("nan"))
+    interval_choice: tuple[float, float] = UNKNOWN
     """The same where there was a choice."""
     over: str = "episode"
     """What was taken to be independent: every "episode", or every "unit"."""
@@ -356,7 +360,7 @@ def interval(
     labels, member = np.unique(member[counts], return_inverse=True)
     values, weights, n = values[counts], weights[counts], len(labels)
     if n < 2 or not np.isfinite(values).all():
-        return float("nan"), float("nan")
+        return UNKNOWN
     mean = float(np.average(values, weights=weights))
     left = weights.sum() - np.bincount(member, weights)
     moved = np.bincount(member, weights * (values - mean)) / left

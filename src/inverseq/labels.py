@@ -67,7 +67,7 @@ class Labels:
         >>> log = {"place": ["home", "port", "home"], "move": ["run", "run", "run"]}
         >>> seen = iq.Demonstrations.from_table(log, state="place", action="move", history=1)
         >>> seen.labels.states[2:], seen.labels.alone.states
-        (((None, 'home'), ('home', 'port'), ('port', 'home')), ('home', 'port'))
+        (((None, 'home'), ('port', 'home'), ('home', 'port')), ('home', 'port'))
         """
         if self.histories is None or self.states is None:
             return self

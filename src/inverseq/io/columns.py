@@ -142,11 +142,11 @@ def rows_of_numbers(columns: Sequence[Any], names: Sequence[str], what: str) -> 
         while is_rows(column.type):
             lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False)
             if len(np.unique(lengths)) > 1:
-                at = int(np.argmax(lengths != lengths[0]))
-                row = at // max(int(np.prod(shape[1:])), 1)
+                odd = int(np.argmax(lengths != lengths[0]))
+                row = odd // max(int(np.prod(shape[1:])), 1)
                 raise InvalidInput(
                     f"`{what}` must be lists of one length; in column {names[0]!r} row 0 has "
-                    f"{lengths[0]} numbers and row {row} has {lengths[at]}."
+                    f"{lengths[0]} numbers and row {row} has {lengths[odd]}."
                 )
             shape.append(int(lengths[0]) if len(lengths) else 1)
             column = column.flatten()

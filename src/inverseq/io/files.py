@@ -74,8 +74,7 @@ def read(
             text also with ``.gz`` at the end. Or trajectories of the ``imitation`` library (a
             folder that a Hugging Face data set was saved to, or ``.npz``), a data set of Minari, or
             a file of `Demonstrations.save`; none of them needs the names of columns.
-        state, action, next_state, episode, unit, time, terminated, available, labels, history,
-            on_bad: As in `Demonstrations.from_table`.
+        state: This, and the names up to ``on_bad``, as in `Demonstrations.from_table`.
         counts: Give each distinct step once, with how often it was seen as its weight. A Parquet or
             Arrow file may then be larger than memory: what is needed is memory for the counts (and
             for the longest episode, where next states are derived). Counts have no episodes.
