@@ -308,6 +308,14 @@ def test_a_fit_that_cannot_be_is_one_clear_sentence(here, capsys, arguments, mes
     assert sorted(here.rglob("*")) == before
 
 
+def test_a_log_of_one_step_is_shown_and_fitted(here, capsys):
+    (here / "one.csv").write_text("place,move,bout,clock\na,go,1,0\nb,,1,1\n")
+    assert said(capsys, "show", "one.csv", *READ)["steps"] == 1
+    told = said(capsys, "fit", "one.csv", *QUICK, "--out", "run")
+    assert told["steps"] == 1
+    assert "must be at least 2 for the bootstrap" in told["remarks"][0]
+
+
 def test_bad_rows_are_dropped_when_asked_and_told_in_the_report(here, capsys):
     lines = (here / "walks.csv").read_text().splitlines()
     lines[5] = lines[5].replace(lines[5].split(",")[3], "")

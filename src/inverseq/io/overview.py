@@ -132,7 +132,8 @@ def overview(seen: Demonstrations) -> Overview:
     starts = seen.starts
     joined = np.ones(len(seen), bool)
     joined[starts] = False
-    moved = (seen.states[1:] != seen.next_states[:-1]).reshape(len(seen) - 1, -1).any(axis=1)
+    moved = seen.states[1:] != seen.next_states[:-1]
+    moved = moved.any(axis=tuple(range(1, moved.ndim)))
     n_actions = seen.task(0.0).n_actions
     taken = np.bincount(seen.actions, seen.step_weights, minlength=n_actions)
     called = range(n_actions) if seen.labels is None else map(words, seen.labels.actions)
