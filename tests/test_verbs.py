@@ -308,6 +308,48 @@ def test_a_fit_that_cannot_be_is_one_clear_sentence(here, capsys, arguments, mes
     assert sorted(here.rglob("*")) == before
 
 
+def turns(path, episodes, seed):
+    """A log of somebody who goes to the left and to the right of the middle by turns."""
+    rng = np.random.default_rng(seed)
+    lines = ["bout,place,move"]
+    for bout in range(episodes):
+        left = bool(rng.integers(2))
+        for _ in range(10):
+            way = ("left" if left else "right") if rng.random() < 0.95 else "stay"
+            lines.append(f"{bout},middle,{way}")
+            if way != "stay":
+                lines.append(f"{bout},{way} arm,back")
+                left = not left
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+@pytest.mark.parametrize("history", ["1", "2", "auto"])
+def test_memory_foretells_who_goes_by_turns(tmp_path, monkeypatch, capsys, history):
+    monkeypatch.chdir(tmp_path)
+    turns(tmp_path / "turns.csv", 40, 0)
+    turns(tmp_path / "later.csv", 10, 1)
+    given = ["--state", "place", "--action", "move", "--episode", "bout", "--discount", "0.9"]
+    nats = {}
+    for out, more in ("without", []), ("with", ["--history", history]):
+        said(capsys, "fit", "turns.csv", *given, *NO_ERRORS, *more, "--out", out)
+        rows = said(capsys, "evaluate", out, "later.csv")["rows"]
+        nats[out] = next(row for row in rows if row["method"] == "IAVI")["log_likelihood"]
+    assert nats["with"] > nats["without"] + 0.1
+
+
+@pytest.mark.parametrize(
+    ("verb", "arguments", "message"),
+    [
+        ("fit", ["--history", "two"], "such as 2, or auto; got 'two'"),
+        ("fit", ["--history", "1", "--set", "smoothing.k=1"], "must be left out with `--history`"),
+        ("compare", ["--history", "1"], "must be left out of compare"),
+    ],
+)
+def test_a_history_that_cannot_be_is_one_clear_sentence(here, capsys, verb, arguments, message):
+    assert cli.main([verb, "walks.csv", *QUICK, *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
 def test_a_log_of_one_step_is_shown_and_fitted(here, capsys):
     (here / "one.csv").write_text("place,move,bout,clock\na,go,1,0\nb,,1,1\n")
     assert said(capsys, "show", "one.csv", *READ)["steps"] == 1

@@ -153,6 +153,12 @@ def run(
     if not 0 < settings.smoothing < np.inf:
         raise InvalidInput(f"`--smoothing` must be positive; got {settings.smoothing!r}.")
     check_workers(workers)
+    if log.history is not None:
+        raise InvalidInput(
+            "`--history` must be left out of compare: all methods foretell from the states of the "
+            "log. Fit with it, and hold a log out: `inverseq fit ... --history auto`, then "
+            "`inverseq evaluate`."
+        )
     rng = generator(settings.seed)
     seen = log.read(path)
     over, member = groups(seen)

@@ -60,9 +60,11 @@ def run(folder: Path, path: Path, log: Log) -> Result:
     remarks: list[str] = []
     # What can be done where, the solution knows.
     columns = replace(log.over(kept.log), available=None)
+    remembers = found.labels is not None and found.labels.histories is not None
     with heard(remarks):
-        seen = columns.read(path)
-    test = relabelled(seen, found.labels)
+        # Of a history that the run never had its end is known, if all its states and actions are.
+        seen = columns.read(path, found.labels if remembers else None)
+    test = seen if remembers else relabelled(seen, found.labels)
     known_action = test.actions < found.n_actions
     known_state, unknown_states = np.ones(len(test), bool), 0
     tables = found.found if isinstance(found.found, Tables) else None

@@ -303,6 +303,13 @@ def answer(
     from inverseq.verbs import algorithms
 
     algorithm = algorithms.made(settings.algorithm, settings.set)
+    if seen.tabular and seen.histories is not None and settings.algorithm == "iavi":
+        if any(text.startswith("smoothing") for text in settings.set):
+            raise InvalidInput(
+                "`--set smoothing` must be left out with `--history`: counts of histories lean on "
+                "those of shorter ones. Without `--history` it smooths the counts of states."
+            )
+        algorithm = replace(algorithm, smoothing=seen.smoothing)
     if not seen.tabular and settings.algorithm not in algorithms.FOR_ROWS:
         raise InvalidInput(
             f"`--algorithm` must be one of {' and '.join(algorithms.FOR_ROWS)} where states are "

@@ -7,8 +7,11 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from inverseq.errors import InvalidInput
+
 if TYPE_CHECKING:
     from inverseq.demonstrations import Demonstrations
+    from inverseq.history import History
     from inverseq.labels import Labels
 
 
@@ -36,6 +39,9 @@ class Log:
     """The column that says whether the step truly ended its episode."""
     available: str | None = None
     """The column with what could be done, or "seen" for what was ever done in a state."""
+    history: str | None = None
+    """How many states before the present one belong to a state, such as 2, or "auto" for as many as
+    foretell best."""
     on_bad: Literal["raise", "drop"] = "raise"
     """What becomes of bad rows: stop and say which, or leave them out and count them."""
 
@@ -53,9 +59,27 @@ class Log:
             time=self.time,
             terminated=self.terminated,
             available=self.available,
+            # Labels that are known have the histories that go with them.
+            history=None if labels is not None else self.remembered,
             labels=labels,
             on_bad=self.on_bad,
         )
+
+    @property
+    def remembered(self) -> History | None:
+        """The history that is asked for.
+
+        >>> Log(history="2").remembered, Log().remembered
+        (2, None)
+        """
+        if self.history is None or self.history == "auto":
+            return self.history
+        if not self.history.isdecimal():
+            raise InvalidInput(
+                f"`--history` must be how many states before the present one belong to a state, "
+                f"such as 2, or auto; got {self.history!r}."
+            )
+        return int(self.history)
 
     def over(self, other: Log) -> Log:
         """The same where something was said, the other one elsewhere.
