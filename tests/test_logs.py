@@ -525,6 +525,40 @@ def test_files_of_every_kind_say_the_same(tmp_path, name, counts):
     assert seen.reading.steps == expected.reading.steps
 
 
+@pytest.mark.parametrize("kind", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint64"])
+@pytest.mark.parametrize("next_kind", ["int16", "int64", "uint32"])
+def test_labels_of_every_type_of_integers_are_counted_alike(tmp_path, monkeypatch, kind, next_kind):
+    low = 0 if "u" in kind or "u" in next_kind else -100
+    rng = np.random.default_rng(0)
+    far = 1 if kind.endswith("int8") else 300
+    log = {
+        "s": pa.array((rng.integers(low, 100, 500) * far).tolist(), kind),
+        "a": pa.array((rng.integers(low // 50, 2, 500)).tolist(), "int8"),
+        "n": pa.array((rng.integers(low, 100, 500) * 300).tolist(), next_kind),
+        "e": pa.array(np.repeat(np.arange(50), 10)),
+    }
+    pq.write_table(pa.table(log), tmp_path / "log.parquet")
+    monkeypatch.setattr(files, "BATCH", 100)
+    # Arrow numbers labels of one type only.
+    log = {name: pa.array(column.to_pylist(), "int64") for name, column in log.items()}
+    for more in ({"next_state": "n"}, {"episode": "e"}):
+        columns = {"state": "s", "action": "a", **more}
+        whole = Demonstrations.from_table(log, **columns)
+        counted = iq.read(tmp_path, **columns, counts=True)
+        assert by_label(counted) == by_label(whole)
+        assert counted.labels == whole.labels
+
+
+@pytest.mark.parametrize("more", [{"next_state": "n"}, {"episode": "e"}])
+@pytest.mark.parametrize("counts", [False, True])
+def test_integers_that_are_too_large_are_refused(tmp_path, more, counts):
+    large = pa.array([1, 2**63, 0], "uint64")
+    log = {"s": large, "a": [0, 1, 0], "n": large, "e": [0, 0, 1]}
+    pq.write_table(pa.table(log), tmp_path / "log.parquet")
+    with pytest.raises(InvalidInput, match=r"2\*\*63; column '.' holds 9223372036854775808"):
+        iq.read(tmp_path, state="s", action="a", **more, counts=counts)
+
+
 @pytest.mark.parametrize("batch", [1, 2, 3, 7])
 @pytest.mark.parametrize(
     "columns",

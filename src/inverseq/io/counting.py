@@ -179,7 +179,9 @@ class Counting:
         plain = []
         for name in names:
             column = batch.column(name)
-            if not (pa.types.is_integer(column.type) or pa.types.is_dictionary(column.type)):
+            kind = column.type
+            plainly = pa.types.is_integer(kind) and not pa.types.is_uint64(kind)
+            if not (plainly or pa.types.is_dictionary(kind)):
                 column = as_labels(column, name, what)
             plain.append(column)
         return plain
@@ -358,7 +360,7 @@ def rising(times: Any, key: np.ndarray) -> bool:
     kind = times.type
     if times.null_count or not (pa.types.is_integer(kind) or pa.types.is_timestamp(kind)):
         return False
-    clock = times.cast(pa.int64()).to_numpy()
+    clock = times.to_numpy()
     return bool((clock[1:] > clock[:-1])[key[1:] == key[:-1]].all())
 
 
