@@ -88,11 +88,11 @@ def simple(column: Any, name: str, what: str) -> Any:
     if pa.types.is_integer(kind):
         try:
             return column.cast(pa.int64())
-        except pa.ArrowInvalid:
+        except pa.ArrowInvalid as error:
             raise InvalidInput(
                 f"`{what}` must be integers less than 2**63; column {name!r} holds "
                 f"{pc.max(column)}. Make them text."
-            ) from None
+            ) from error
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or str(kind) == "string_view":
         return column.cast(pa.large_string())
     if pa.types.is_boolean(kind):
@@ -149,11 +149,11 @@ def rows_of_numbers(columns: Sequence[Any], names: Sequence[str], what: str) -> 
         while is_rows(column.type):
             lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False)
             if len(np.unique(lengths)) > 1:
-                at = int(np.argmax(lengths != lengths[0]))
-                row = at // max(int(np.prod(shape[1:])), 1)
+                odd = int(np.argmax(lengths != lengths[0]))
+                row = odd // max(int(np.prod(shape[1:])), 1)
                 raise InvalidInput(
                     f"`{what}` must be lists of one length; in column {names[0]!r} row 0 has "
-                    f"{lengths[0]} numbers and row {row} has {lengths[at]}."
+                    f"{lengths[0]} numbers and row {row} has {lengths[odd]}."
                 )
             shape.append(int(lengths[0]) if len(lengths) else 1)
             column = column.flatten()
