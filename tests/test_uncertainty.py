@@ -318,6 +318,26 @@ def test_units_that_may_differ_are_left_to_the_bootstrap():
         uncertainty.fit(iq.IAVI(), named, task, method="delta")
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_counts_have_the_errors_of_the_steps_that_they_count(known):
+    rng = np.random.default_rng(0)
+    state, action = rng.integers(2, size=4000), rng.integers(2, size=4000)
+    action = np.where(rng.random(4000) < 0.3, 1, action)
+    led = rng.integers(2, size=4000)
+    task = Task(2, 0.9, n_states=2, transitions=np.full((2, 2, 2), 0.5) if known else None)
+    rows, times = np.unique(np.stack([state, action, led]), axis=1, return_counts=True)
+    counts = Demonstrations(*rows, weights=times, counted=True)
+    spreads = [
+        measured(uncertainty.fit(iq.IAVI(), d, task, method="delta"))
+        for d in (Demonstrations(state, action, led), counts)
+    ]
+    assert "seen at least" in spreads[1].why
+    assert spreads[0].why == spreads[1].why
+    for name in ("reward", "q", "policy"):
+        steps, counted = (getattr(spread, name).error for spread in spreads)
+        np.testing.assert_allclose(counted, steps, rtol=1e-9)
+
+
 def test_too_many_states_are_left_to_the_bootstrap(monkeypatch):
     task, policy, model = clear_world()
     monkeypatch.setattr(uncertainty, "LARGEST_DELTA", 5)

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from inverseq.io.columns import Names
     from inverseq.io.logs import Availability, OnBad, Reading, Steps
 
-FILE_FORMAT = 3
-"""The second one may hold rewards, the third labels and what is available; without them the first
-is written, which older versions read."""
+FILE_FORMAT = 4
+"""The second one may hold rewards, the third labels and what is available, the fourth counts;
+without them the first is written, which older versions read."""
 LARGEST_TABLE = 2**31
 """Beyond this many pairs of states and actions, numbers of states are taken to be labels."""
 
@@ -59,14 +59,14 @@ class Demonstrations:
     terminated: np.ndarray
     """Where an episode truly ended, bool (steps,): nothing that follows such a step counts. An
     episode that was only cut, by a time limit or the end of a recording, did not end."""
-    episodes: np.ndarray
+    episodes: np.ndarray | None
     """The label of each step's episode, integers or text (steps,); its rows lie together. Where
     none are given, a new episode begins after a step that terminated, where the unit changes, and
-    where a step does not begin in the state to which the last one led."""
+    where a step does not begin in the state to which the last one led. Counts have none."""
     units: np.ndarray | None
     """Who acted: the label of an animal, a driver or a patient, integers or text (steps,)."""
     weights: np.ndarray | None
-    """How much each step counts, float64 (steps,); 1 where none are given."""
+    """How much each step counts, float64 (steps,); 1 where none are given. Of counts: how often."""
     rewards: np.ndarray | None
     """The reward that was paid for each step, where the log holds one, float64 (steps,); only
     algorithms that learn from a known reward look at it."""
@@ -75,6 +75,9 @@ class Demonstrations:
     available: np.ndarray | None
     """What could be done in each state of the table, bool (states, actions), where a log says it;
     `task` takes it over."""
+    counted: bool
+    """Whether each row is a step that was seen as often as it weighs, wherever it was: counts have
+    no order, no episodes and no units."""
     reading: Reading | None = field(init=False)
     """What became of the rows of the log, in the demonstrations that were read from one; parts of
     them have none."""
@@ -92,6 +95,7 @@ class Demonstrations:
         rewards: Any = None,
         labels: Labels | None = None,
         available: Any = None,
+        counted: bool = False,
     ) -> None:
         given = {"states": states, "actions": actions, "next_states": next_states}
         options = zip(OPTIONS, (terminated, episodes, units, weights, rewards), strict=True)
@@ -113,7 +117,10 @@ class Demonstrations:
             )
         rows.setdefault("terminated", np.zeros(n, bool))
         rows = {name: CHECKS[name](array, name) for name, array in rows.items()}
-        if episodes is None:
+        check_kind(counted, bool, "Demonstrations.counted")
+        if counted:
+            check_counted(rows)
+        elif episodes is None:
             rows["episodes"] = derived_episodes(
                 rows["states"], rows["next_states"], rows["terminated"], rows.get("units")
             )
@@ -123,8 +130,10 @@ class Demonstrations:
             object.__setattr__(self, name, rows.get(name))
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "available", available)
+        object.__setattr__(self, "counted", counted)
         object.__setattr__(self, "reading", None)
-        self._check_episodes()
+        if self.episodes is not None:
+            self._check_episodes(self.episodes)
         self._check_labels()
 
     @classmethod
@@ -202,7 +211,9 @@ class Demonstrations:
     @classmethod
     def from_steps(cls, steps: Steps) -> Demonstrations:
         """From the steps that were found in a log, with what was found on the way."""
-        seen = cls(**steps.arrays, labels=steps.labels, available=steps.available)
+        seen = cls(
+            **steps.arrays, labels=steps.labels, available=steps.available, counted=steps.counted
+        )
         object.__setattr__(seen, "reading", steps.reading)
         return seen
 
@@ -253,7 +264,7 @@ class Demonstrations:
 
         Episodes are numbered anew, so that none of two parts are merged. Units keep their labels: a
         label that is in two parts is one unit. Where some parts have weights, the others weigh 1;
-        rewards are there only where all parts have them.
+        rewards are there only where all parts have them. With a part of counts, all are counts.
 
         >>> part = Demonstrations([0, 1], [0, 0], [1, 2])
         >>> Demonstrations.concatenate([part, part])
@@ -274,7 +285,11 @@ class Demonstrations:
                     f"available actions; those of part {i} are not those of part 0. Read it with "
                     f"`labels=`."
                 )
-        lengths = np.concatenate([np.diff(part.starts, append=len(part)) for part in parts])
+        counted = any(part.counted for part in parts)
+        episodes = None
+        if not counted:
+            lengths = np.concatenate([np.diff(part.starts, append=len(part)) for part in parts])
+            episodes = np.repeat(np.arange(len(lengths)), lengths)
         weighted = any(part.weights is not None for part in parts)
         rewarded = all(part.rewards is not None for part in parts)
 
@@ -286,12 +301,13 @@ class Demonstrations:
             join("actions"),
             join("next_states"),
             terminated=join("terminated"),
-            episodes=np.repeat(np.arange(len(lengths)), lengths),
+            episodes=episodes,
             units=None if parts[0].units is None else join("units"),
             weights=np.concatenate([part.step_weights for part in parts]) if weighted else None,
             rewards=join("rewards") if rewarded else None,
             labels=parts[0].labels,
             available=parts[0].available,
+            counted=counted,
         )
 
     # -- what is inside --
@@ -329,12 +345,35 @@ class Demonstrations:
     @property
     def starts(self) -> np.ndarray:
         """The rows in which episodes begin."""
-        return np.flatnonzero(np.append(True, self.episodes[1:] != self.episodes[:-1]))
+        episodes = self.in_order("`Demonstrations.starts`")
+        return np.flatnonzero(np.append(True, episodes[1:] != episodes[:-1]))
 
     @property
     def n_episodes(self) -> int:
         """How many episodes there are."""
+        self.in_order("`Demonstrations.n_episodes`")
         return len(self.starts)
+
+    @property
+    def times_seen(self) -> Integers:
+        """How often each row was seen, int64 (steps,): 1, but of counts as often as it weighs.
+
+        >>> Demonstrations([0, 1], [0, 0], [1, 0], weights=[7, 2], counted=True).times_seen
+        array([7, 2])
+        """
+        return self.step_weights.astype(np.int64) if self.counted else np.ones(len(self), np.int64)
+
+    def in_order(self, what: str, instead: str = "") -> np.ndarray:
+        """The labels of episodes; for what needs them, it raises where steps were counted.
+
+        ``instead`` is another way out for the message to name.
+        """
+        if self.episodes is None:
+            raise InvalidInput(
+                f"{what} needs steps in their order, and these are counts of steps; read the log "
+                f"without `counts`{instead}."
+            )
+        return self.episodes
 
     def task(self, discount: float, *, temperature: float = 1.0) -> Task:
         """The task of these demonstrations: their states, actions, labels and what is available.
@@ -409,16 +448,20 @@ class Demonstrations:
         return np.ones(len(self)) if self.weights is None else self.weights
 
     def __repr__(self) -> str:
-        parts = [f"{amount(len(self), 'step')} in {amount(self.n_episodes, 'episode')}"]
+        if self.counted:
+            seen = amount(int(self.times_seen.sum()), "step")
+            parts = [f"counts of {seen}, {len(self):,} of them different"]
+        else:
+            parts = [f"{amount(len(self), 'step')} in {amount(self.n_episodes, 'episode')}"]
         if self.tabular:
             parts += [amount(len(np.unique(self.states)), "state")]
         else:
             parts += [f"states of shape {self.states.shape[1:]}"]
         parts += [amount(len(np.unique(self.actions)), "action")]
-        parts += [amount(int(self.terminated.sum()), "end")]
+        parts += [amount(int(self.times_seen[self.terminated].sum()), "end")]
         if self.units is not None:
             parts += [amount(len(np.unique(self.units)), "unit")]
-        if self.weights is not None:
+        if self.weights is not None and not self.counted:
             parts += ["weighted"]
         if self.rewards is not None:
             parts += ["rewarded"]
@@ -454,6 +497,7 @@ class Demonstrations:
         (7, 3)
         """
         check_choice(by, ("unit", "episode"), "by")
+        self.in_order("`Demonstrations.split`")
         if not 0 < as_number(fraction) < 1:
             raise InvalidInput(f"`fraction` must lie between 0 and 1; got {fraction!r}.")
         labels = self.units if by == "unit" else self.episodes
@@ -484,6 +528,7 @@ class Demonstrations:
         """
         from inverseq.history import Histories
 
+        self.in_order("`Demonstrations.with_history`")
         n_states = self._sizes()[0] if n_states is None else n_states
         histories = Histories.of(self, length, n_states)
         return histories.encode(self), histories
@@ -506,7 +551,8 @@ class Demonstrations:
 
         columns = {column(name): stored(array) for name, array in self._arrays().items()}
         named = self._named()
-        version = FILE_FORMAT if named else 1 if self.rewards is None else 2
+        version = 3 if named else 1 if self.rewards is None else 2
+        version = FILE_FORMAT if self.counted else version
         about = {"inverseq.demonstrations": str(version), "inverseq.sha256": self._checksum()}
         about |= {f"inverseq.{name}": text for name, text in named.items()}
         sink = pa.BufferOutputStream()
@@ -539,6 +585,7 @@ class Demonstrations:
                 **{name: restored(table[column(name)]) for name in found},
                 labels=Labels.from_plain(json.loads(about.get(b"inverseq.labels", "null"))),
                 available=json.loads(about.get(b"inverseq.available", "null")),
+                counted=json.loads(about.get(b"inverseq.counted", "false")),
             )
             if seen._checksum().encode() != about[b"inverseq.sha256"]:
                 raise damaged(path, "its checksum does not agree")
@@ -564,12 +611,14 @@ class Demonstrations:
         return checksum.hexdigest()
 
     def _named(self) -> dict[str, str]:
-        """Labels and what is available, as JSON, where there are any."""
+        """Labels, what is available and whether steps are counted, as JSON, where it is so."""
         named: dict[str, Any] = {}
         if self.labels is not None:
             named["labels"] = self.labels.plain()
         if self.available is not None:
             named["available"] = self.available.tolist()
+        if self.counted:
+            named["counted"] = True
         return {name: json.dumps(data) for name, data in named.items()}
 
     def _sizes(self) -> tuple[int | None, int]:
@@ -620,12 +669,12 @@ class Demonstrations:
             return f"{states} and no units"
         return f"{states} and units that are {KINDS[self.units.dtype.kind]}"
 
-    def _check_episodes(self) -> None:
+    def _check_episodes(self, episodes: np.ndarray) -> None:
         def label(row: int) -> str:
-            return repr(self.episodes[row].item())
+            return repr(episodes[row].item())
 
         starts = self.starts
-        first = np.unique(self.episodes[starts], return_index=True)[1]
+        first = np.unique(episodes[starts], return_index=True)[1]
         if len(first) < len(starts):
             row = np.delete(starts, first)[0]
             raise InvalidInput(
@@ -633,7 +682,7 @@ class Demonstrations:
                 f"{label(row)} comes back in row {row}. Sort the rows, or give each run a label of "
                 f"its own."
             )
-        goes_on = self.episodes[1:] == self.episodes[:-1]
+        goes_on = episodes[1:] == episodes[:-1]
         early = np.flatnonzero(goes_on & self.terminated[:-1])
         if early.size:
             raise InvalidInput(
@@ -842,6 +891,22 @@ def check_rewards(array: np.ndarray, name: str) -> np.ndarray:
             f"out, or give no rewards."
         )
     return array
+
+
+def check_counted(rows: dict[str, np.ndarray]) -> None:
+    """Nothing that belongs to an order, and whole numbers of steps."""
+    for name in ("episodes", "units"):
+        if name in rows:
+            raise InvalidInput(
+                f"`Demonstrations.{name}` must not be given with `counted`: counts know none."
+            )
+    weights = rows.get("weights", np.ones(1))
+    broken = np.flatnonzero(weights != np.round(weights))
+    if broken.size:
+        raise InvalidInput(
+            f"`Demonstrations.weights` must be whole where steps are counted, how often each was "
+            f"seen; row {broken[0]} is {weights[broken[0]]}."
+        )
 
 
 OPTIONS = ("terminated", "episodes", "units", "weights", "rewards")

@@ -7,7 +7,7 @@ here an exact gauge is behavioural cloning by identity, whatever its reward. *Is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -63,13 +63,13 @@ class Likelihood:
     """The accuracy there."""
     steps_choice: int
     """How many those were."""
-    interval: tuple[float, float] = UNKNOWN
+    interval: tuple[float, float] | None = None
     """Where the mean log-likelihood of a step would lie in other logs of this kind, in nats; NaN
-    where there is only one episode."""
-    interval_choice: tuple[float, float] = UNKNOWN
+    where there is only one episode, None of counts: what was seen together is not known."""
+    interval_choice: tuple[float, float] | None = None
     """The same where there was a choice."""
-    over: str = "episode"
-    """What was taken to be independent: every "episode", or every "unit"."""
+    over: str | None = None
+    """What was taken to be independent: every "episode", or every "unit"; None of counts."""
 
     @property
     def bits(self) -> float:
@@ -82,16 +82,19 @@ class Likelihood:
         return self.nats_choice / float(np.log(2))
 
     @property
-    def interval_bits(self) -> tuple[float, float]:
+    def interval_bits(self) -> tuple[float, float] | None:
         """The interval in bits."""
-        low, high = (x / float(np.log(2)) for x in self.interval)
-        return low, high
+        return in_bits(self.interval)
 
     @property
-    def interval_bits_choice(self) -> tuple[float, float]:
+    def interval_bits_choice(self) -> tuple[float, float] | None:
         """The interval where there was a choice, in bits."""
-        low, high = (x / float(np.log(2)) for x in self.interval_choice)
-        return low, high
+        return in_bits(self.interval_choice)
+
+
+def in_bits(nats: tuple[float, float] | None) -> tuple[float, float] | None:
+    """An interval of nats in bits, if there is one."""
+    return None if nats is None else (nats[0] / float(np.log(2)), nats[1] / float(np.log(2)))
 
 
 @dataclass(frozen=True)
@@ -279,7 +282,7 @@ def likelihood(
 
     A solution is asked for its policy under the constraints, if it has any, also where states are
     rows of numbers; it knows what was available. Intervals are over units where there are at least
-    `FEWEST_UNITS`, else over episodes: see `interval`.
+    `FEWEST_UNITS`, else over episodes: see `interval`. Of counts there is the mean alone.
 
     >>> seen = Demonstrations([0, 0], [0, 1], [0, 0])
     >>> round(likelihood(np.array([[0.5, 0.5]]), seen).bits, 3)
@@ -322,20 +325,22 @@ def scored(
     hit = (best / np.maximum(best.sum(axis=1, keepdims=True), 1))[rows, d.actions]
     each = log_pi[rows, d.actions]
     every = np.ones(len(d), bool)
-    weights = d.step_weights
-    over, member = groups(d)
+    weights, times = d.step_weights, d.times_seen
 
     def mean(x: np.ndarray, where: np.ndarray) -> float:
         # A step of weight 0 says nothing, not even where it is impossible.
         where = where & (weights > 0)
         return float(np.average(x[where], weights=weights[where])) if where.any() else float("nan")
 
-    return Likelihood(
-        mean(each, every), mean(hit, every), len(d),
-        mean(each, choice), mean(hit, choice), int(choice.sum()),
-        interval(each, weights * every, member, level),
-        interval(each, weights * choice, member, level), over,
+    found = Likelihood(
+        mean(each, every), mean(hit, every), int(times.sum()),
+        mean(each, choice), mean(hit, choice), int(times[choice].sum()),
     )  # fmt: skip
+    if d.counted:
+        return found
+    over, member = groups(d)
+    overall, chosen = (interval(each, weights * part, member, level) for part in (every, choice))
+    return replace(found, interval=overall, interval_choice=chosen, over=over)
 
 
 def interval(
@@ -383,7 +388,8 @@ def groups(demonstrations: Demonstrations) -> tuple[str, np.ndarray]:
         labels, member = np.unique(d.units, return_inverse=True)
         if len(labels) >= FEWEST_UNITS:
             return "unit", member
-    return "episode", np.unique(d.episodes, return_inverse=True)[1]
+    episodes = d.in_order("What draws or divides by episodes")
+    return "episode", np.unique(episodes, return_inverse=True)[1]
 
 
 FEWEST_UNITS = 5
@@ -450,7 +456,7 @@ def violations(demonstrations: Demonstrations, task: Task, region: Any = None) -
     check_kind(task, Task, "task")
     check_range(d.actions, task.n_actions, "Demonstrations.actions", "Task.n_actions")
     safe = task.safe(d.states)[np.arange(len(d)), d.actions]
-    blown = 0
+    blown, times = 0, d.times_seen
     if region is not None:
         inside = as_array(region, "region")
         if inside.dtype != bool or inside.ndim != 1:
@@ -462,5 +468,5 @@ def violations(demonstrations: Demonstrations, task: Task, region: Any = None) -
         # What is written after an end need not be a state.
         there = np.where(d.terminated & (d.next_states >= len(inside)), here, d.next_states)
         check_range(there, len(inside), "Demonstrations.next_states", "len(region)")
-        blown = int((safe & inside[there] & ~inside[here]).sum())
-    return Violations(int((~safe).sum()), blown, len(d))
+        blown = int(times[safe & inside[there] & ~inside[here]].sum())
+    return Violations(int(times[~safe].sum()), blown, int(times.sum()))

@@ -377,7 +377,7 @@ def held_out(
     d = demonstrations
     check_tabular(d)
     check_kind(task, Task, "task")
-    for labels in (d.units, d.episodes):
+    for labels in (d.units, d.in_order("A choice of histories")):
         if labels is not None:
             groups, member = np.unique(labels, return_inverse=True)
             if len(groups) >= as_whole(folds):

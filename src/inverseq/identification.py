@@ -178,6 +178,7 @@ def discount_profile(
             f"`discounts` must be at least two numbers in [0, 1]; got {tuple(discounts)!r}."
         )
     check_workers(workers)
+    demonstrations.in_order("`discount_profile`")
     d, (over, member) = demonstrations, groups(demonstrations)
     n = int(member.max()) + 1
     if not 2 <= as_whole(folds) <= n:

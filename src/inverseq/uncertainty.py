@@ -130,9 +130,11 @@ def fit(
             f"`method='delta'` must not be asked for here: {why_not}. Use 'bootstrap', or 'auto'."
         )
     if method == "bootstrap" or why_not:
+        asked = why_not or why
+        demonstrations.in_order(f"A bootstrap of episodes (here because {asked})")
         spreads, over = bootstrap(job, found, level, as_whole(replications), workers, progress)
         measured = Uncertainty(
-            *spreads, "bootstrap", float(level), why_not or why, over, as_whole(replications), seed
+            *spreads, "bootstrap", float(level), asked, over, as_whole(replications), seed
         )
     else:
         measured = Uncertainty(*delta(job, found, level, progress), "delta", float(level), why)
@@ -192,9 +194,9 @@ def measurable(found: Solution) -> np.ndarray:
 
 
 def squares(demonstrations: Demonstrations, visits: Table) -> np.ndarray:
-    """The sums of squared weights of each pair, (S, A): without weights, the visits."""
+    """The sums of squared weights of each pair, (S, A): where each step weighs 1, the visits."""
     d, n_actions = demonstrations, visits.shape[1]
-    if d.weights is None:
+    if d.weights is None or d.counted:
         return visits
     pairs = d.states * n_actions + d.actions
     return np.bincount(pairs, d.weights**2, visits.size).reshape(visits.shape)
@@ -207,7 +209,8 @@ def trusted(job: Job, found: Solution) -> tuple[str, str]:
         return f"the delta method is for IAVI, and this is {found.info.algorithm}", ""
     if not isinstance(algorithm.smoothing, Additive):
         return "the delta method is for Additive smoothing, and this leans on other states", ""
-    over, member = groups(job.demonstrations)
+    counted = job.demonstrations.counted  # and of nobody is known that he acted more than once
+    over, member = ("step", np.zeros(1)) if counted else groups(job.demonstrations)
     if over == "unit":
         return (
             f"each of {int(member.max()) + 1} units may have ways of its own, and the delta method "

@@ -98,6 +98,10 @@ class IAVI:
         """The gauge, with the prior of its features under which unseen episodes are likeliest."""
         if not isinstance(self.gauge, Features) or self.gauge.ridge is not None:
             return self.gauge
+        demonstrations.in_order(
+            "`Features` without a `ridge`, which is chosen on held-out episodes,",
+            ", or give `Features` its `ridge`",
+        )
         if demonstrations.n_episodes < FEWEST_EPISODES:
             return replace(self.gauge, ridge=1.0)
         free, score = task.unconstrained(), dict.fromkeys(RIDGES, 0.0)

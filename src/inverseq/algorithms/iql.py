@@ -167,6 +167,8 @@ class IQL:
         began = time.perf_counter()
         check_kind(demonstrations, Demonstrations, "demonstrations")
         check_kind(task, Task, "task")
+        if self.online:
+            demonstrations.in_order("`IQL(online=True)`")
         task = named(task, demonstrations)
         counts = demonstrations.counts(task.n_states, task.n_actions)
         known = task if task.transitions is not None else task.counted(demonstrations)
@@ -249,6 +251,7 @@ class IQL:
         began = time.perf_counter()
         check_kind(demonstrations, Demonstrations, "demonstrations")
         check_kind(task, Task, "task")
+        demonstrations.in_order("`IQL.partial_fit`")
         task = named(task, demonstrations)
         if task.n_states is None:
             raise InvalidInput(

@@ -79,13 +79,20 @@ def column_of(table: Any, name: str, what: str) -> Any:
 def simple(column: Any, name: str, what: str) -> Any:
     """A column of labels as int64, text or booleans; None if it holds numbers that measure."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     kind = column.type
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
         column = column.cast(kind)
     if pa.types.is_integer(kind):
-        return column.cast(pa.int64())
+        try:
+            return column.cast(pa.int64())
+        except pa.ArrowInvalid as error:
+            raise InvalidInput(
+                f"`{what}` must be integers less than 2**63; column {name!r} holds "
+                f"{pc.max(column)}. Make them text."
+            ) from error
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or str(kind) == "string_view":
         return column.cast(pa.large_string())
     if pa.types.is_boolean(kind):

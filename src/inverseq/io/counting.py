@@ -32,6 +32,10 @@ from inverseq.labels import Label, Labels
 
 WAITS = ("open end", "lone", "arrival")
 """What the last row of a part is, while nobody knows what follows."""
+COMES_BACK = "the episode comes back after rows of others, and rows are counted as they stand"
+"""What is bad about scattered rows where there is a time to order them by."""
+ELSEWHERE = ("rare", "shared")
+"""What a part cannot tell: it is about all rows."""
 
 
 class Counting:
@@ -55,11 +59,13 @@ class Counting:
         self.found: dict[str, Finding] = {}
         self.held: Any = None
         """The last rows, of an episode that may go on."""
+        self.goes_on = False
+        """Whether the next row that is looked at belongs to the episode of the one before."""
         self.over: set[Any] = set()
         """The episodes that did not go on."""
         self.keyed = others["episode"] is not None or others["unit"] is not None
-        ordered = [others[what] for what in ("episode", "unit", "time")]
-        self.complete = following is not None and ordered == [None, None, None]
+        ordered = [others[what] for what in ("episode", "time")]
+        self.complete = following is not None and ordered == [None, None]
         if others["time"] is not None and not self.keyed:
             raise InvalidInput(
                 "`time` must come with `episode` or `unit` where `counts` are asked for: rows are "
@@ -83,10 +89,16 @@ class Counting:
         else:
             table = pa.Table.from_batches([batch])
             table = table if self.held is None else pa.concat_tables([self.held, table])
-            cut = self._cut(table) if self.keyed else len(table)
-            self.held = table.slice(cut) if cut < len(table) else None
+            self.held = None
+            cut = self._cut(table) if self.keyed else self._end(table)
             if cut:
-                self._add_part(table.slice(0, cut), last=False)
+                self._add_part(table.slice(0, cut), last=True)
+            if cut < len(table):
+                rest = table.slice(cut)
+                if self.keyed:
+                    self.held = rest
+                else:
+                    self._add_part(rest, last=False)
         if self.on_bad == "raise" and any(kind in BAD for kind in self.found):
             check_reading(self._reading(()), "raise")
 
@@ -116,31 +128,29 @@ class Counting:
                     f"`available` must hold what was done; {called[actions[i]]!r} in state "
                     f"{named[states[i]]!r} is not in it, and {counts[i]:,} rows show it."
                 )
-        # What ended must end its episode; counts know no more of episodes than that.
         order = np.lexsort((led, actions, states, ended))
-        ended = ended[order]
         arrays = {
             "states": states[order],
             "actions": actions[order],
             "next_states": led[order],
-            "terminated": ended,
+            "terminated": ended[order],
             "weights": counts[order].astype(float),
-            "episodes": np.cumsum(ended),
         }
         notes = (
             f"{', '.join(self.names[0])}: {len(named):,} labels",
             f"{', '.join(self.names[1])}: {len(called):,} labels",
         )
-        return Steps(arrays, Labels(named, called), table, self._reading(notes))
+        return Steps(arrays, Labels(named, called), table, self._reading(notes), counted=True)
 
     def _add_complete(self, batch: Any) -> None:
         """Rows that say themselves where they led, and belong to nothing."""
         assert self.following is not None
-        n, terminated = len(batch), self.others["terminated"]
+        n, terminated, unit = len(batch), self.others["terminated"], self.others["unit"]
         bad, ended = np.zeros(n, bool), np.zeros(n, bool)
         if terminated is not None:
             ended = truths(batch.column(terminated), terminated)
-        for name in dict.fromkeys([*self.named, *([terminated] if terminated else [])]):
+        names = [*self.names[0], *self.following, *self.names[1], unit, terminated]
+        for name in dict.fromkeys(filter(None, names)):
             column = batch.column(name)
             if not column.null_count and "float" not in str(column.type):
                 continue
@@ -179,7 +189,9 @@ class Counting:
         plain = []
         for name in names:
             column = batch.column(name)
-            if not (pa.types.is_integer(column.type) or pa.types.is_dictionary(column.type)):
+            kind = column.type
+            plainly = pa.types.is_integer(kind) and not pa.types.is_uint64(kind)
+            if not (plainly or pa.types.is_dictionary(kind)):
                 column = as_labels(column, name, what)
             plain.append(column)
         return plain
@@ -213,7 +225,10 @@ class Counting:
         return key
 
     def _add_part(self, table: Any, last: bool) -> None:
-        """Count what a part shows, and find what is wrong with it."""
+        """Count what a part shows, and find what is wrong with it.
+
+        Unless it is the last of its episodes, its last row waits for what follows.
+        """
         n, rows = len(table), np.arange(self.rows, self.rows + len(table))
         for names, what in zip((*self.names, self.following), PARTS, strict=True):
             for name in names or ():
@@ -224,15 +239,22 @@ class Counting:
         if self.keyed:
             table, rows = self._first_time(table, rows)
         if len(table):
-            steps = steps_in(table, self.names, self.following, self.others, None, self.labels)
+            steps = steps_in(
+                table, self.names, self.following, self.others, None, self.labels, self.goes_on
+            )
             arrays, labels = steps.arrays, steps.labels
             assert labels.states is not None
             findings = [*steps.reading.bad, *steps.reading.remarks]
-            if not self.keyed and not last and self._goes_on(table, findings):
-                findings = [finding for finding in findings if finding.kind not in WAITS]
-                self.held, n = table.slice(len(table) - 1), n - 1
+            self.goes_on = False
+            if not last:
+                # Only of the last row can this be said; if nothing is, it is bad, and over.
+                waiting = [finding.kind for finding in findings if finding.kind in WAITS]
+                if waiting:
+                    findings = [finding for finding in findings if finding.kind not in WAITS]
+                    self.held, n = table.slice(len(table) - 1), n - 1
+                self.goes_on = waiting != ["lone"]
             for finding in findings:
-                if finding.kind != "rare":
+                if finding.kind not in ELSEWHERE:
                     self._merge(replace(finding, first=int(rows[finding.first])))
             if steps.reading.steps:
                 states = self.states.places(labels.states)
@@ -276,28 +298,32 @@ class Counting:
         self._tally(states[acted], actions, follows[acted])
         return True
 
-    def _goes_on(self, table: Any, findings: list[Finding]) -> bool:
-        """Whether the last row waits for the next part to say where it led."""
+    def _end(self, table: Any) -> int:
+        """How many rows belong to episodes that truly ended."""
         name = self.others["terminated"]
-        ended = name is not None and truths(table[name].slice(len(table) - 1), name).any()
-        return not ended and any(finding.kind in WAITS for finding in findings)
+        ended = np.flatnonzero([] if name is None else truths(table[name], name))
+        return int(ended[-1]) + 1 if len(ended) else 0
 
     def _first_time(self, table: Any, rows: np.ndarray) -> tuple[Any, np.ndarray]:
-        """The rows of episodes that were not over before; the others are bad."""
+        """The rows of episodes as far as they did not come back after others; the rest are bad.
+
+        Also where it could be put together by time: what is bad must not depend on how rows pass.
+        """
         import pyarrow as pa
 
         key = self._key(table)
-        first = np.unique(key, return_index=True)[1]
-        first = first[key[first] >= 0]
+        begins = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
         names = [name for name in (self.others["unit"], self.others["episode"]) if name]
-        columns = [table[name].take(pa.array(first)).to_pylist() for name in names]
-        whose = list(zip(*columns, strict=True))
-        again = [number for number, who in zip(key[first], whose, strict=True) if who in self.over]
-        self.over.update(whose)
-        if not again:
+        columns = [table[name].take(pa.array(begins)).to_pylist() for name in names]
+        again = []
+        for number, who in zip(key[begins].tolist(), zip(*columns, strict=True), strict=True):
+            again.append(number >= 0 and who in self.over)
+            if number >= 0:
+                self.over.add(who)
+        back = np.repeat(again, np.diff(begins, append=len(key)))
+        if not back.any():
             return table, rows
-        back = np.isin(key, again)
-        means = BAD["scattered"]
+        means = BAD["scattered"] if self.others["time"] is None else COMES_BACK
         self._merge(Finding("scattered", int(back.sum()), int(rows[back.argmax()]), means))
         return table.take(pa.array(np.flatnonzero(~back))), rows[~back]
 
@@ -358,7 +384,7 @@ def rising(times: Any, key: np.ndarray) -> bool:
     kind = times.type
     if times.null_count or not (pa.types.is_integer(kind) or pa.types.is_timestamp(kind)):
         return False
-    clock = times.cast(pa.int64()).to_numpy()
+    clock = times.to_numpy()
     return bool((clock[1:] > clock[:-1])[key[1:] == key[:-1]].all())
 
 

@@ -135,6 +135,8 @@ class Steps:
     labels: Labels
     available: np.ndarray | None
     reading: Reading
+    counted: bool = False
+    """Whether they are different steps, which weigh as often as they were seen."""
 
 
 def steps_of(
@@ -172,12 +174,16 @@ def steps_in(
     others: Mapping[str, str | None],
     available: Availability | None,
     labels: Labels | None,
+    goes_on: bool = False,
 ) -> Steps:
-    """The steps of an Arrow table, whatever else is in it."""
+    """The steps of an Arrow table, whatever else is in it.
+
+    ``goes_on`` says that it is a part, whose first row belongs to the episode of what was before.
+    """
     import pyarrow as pa
 
     try:
-        return Log.of(table, names, following, others, available, labels).steps()
+        return Log.of(table, names, following, others, available, labels).steps(goes_on)
     except pa.ArrowException as error:
         raise InvalidInput(f"The columns of a log must be of one type each: {error}.") from error
 
@@ -329,20 +335,23 @@ class Log:
             tuple(notes),
         )
 
-    def steps(self) -> Steps:
+    def steps(self, from_before: bool = False) -> Steps:
         """Order the rows, find where each led, and sort out what is bad."""
         n = len(self.actions)
         kinds = Kinds(n)
         ended = np.zeros(n, bool) if self.terminated is None else self.terminated.copy()
         order, runs = self._order(kinds, ended)
         goes_on = np.append(runs[1:] == runs[:-1], False)  # the next row is of the same episode
-        arrived = self._arrivals(kinds, order, goes_on)
+        follows = np.append(from_before, goes_on[:-1])  # so is the one before
+        arrived = self._arrivals(kinds, order, goes_on, follows)
         if arrived.any():
             # Where the row that only says where it led is an end, the step before it ended.
             ended[order[:-1][arrived[1:]]] |= ended[order[1:][arrived[1:]]]
         self._find_missing(kinds, order, arrived, ended[order])
-        find = self._derive if self.next_states is None else self._given
-        led, out = find(kinds, order, goes_on, arrived, ended[order])
+        if self.next_states is None:
+            led, out = self._derive(kinds, order, goes_on, follows, arrived, ended[order])
+        else:
+            led, out = self._given(kinds, order, goes_on, arrived, ended[order])
 
         available = self._available(kinds, order, out)
         kept = kinds.fine(order) & ~out
@@ -367,12 +376,13 @@ class Log:
         reading = Reading(n, len(rows), kinds.bad(), kinds.remarks(), tuple(notes))
         return Steps(arrays, labels, available, reading)
 
-    def _arrivals(self, kinds: Kinds, order: np.ndarray, goes_on: np.ndarray) -> np.ndarray:
+    def _arrivals(
+        self, kinds: Kinds, order: np.ndarray, goes_on: np.ndarray, follows: np.ndarray
+    ) -> np.ndarray:
         """Which rows end an episode without an action, and only say where the last step led."""
         if self.next_states is not None:
             return np.zeros(len(order), bool)
         nothing_done = (self.actions[order] == -1) & known(self.states)[order]
-        follows = np.append(False, goes_on[:-1])
         return np.asarray(nothing_done & follows & ~goes_on & kinds.fine(order))
 
     def _find_missing(
@@ -395,6 +405,7 @@ class Log:
         kinds: Kinds,
         order: np.ndarray,
         goes_on: np.ndarray,
+        follows: np.ndarray,
         arrived: np.ndarray,
         ended: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -406,7 +417,7 @@ class Log:
             holes = np.cumsum(self.key < 0)
             reached &= holes[after] == holes[order]
         lost = ~reached & ~ended & ~arrived & kinds.fine(order)
-        alone = ~goes_on & ~np.append(False, goes_on[:-1])
+        alone = ~goes_on & ~follows
         kinds.remark("arrival", order[arrived])
         kinds.remark("before a hole", order[lost & goes_on])
         kinds.remark("open end", order[lost & ~goes_on & ~alone])

@@ -59,8 +59,9 @@ class Overview:
     """What demonstrations hold, in figures."""
 
     steps: int
-    episodes: int
-    lengths: dict[str, float]
+    episodes: int | None
+    """How many episodes there are; None of counts, like what else speaks of an order."""
+    lengths: dict[str, float] | None
     """Quantiles of the number of steps of an episode."""
     ends: int
     """How many episodes truly ended."""
@@ -77,7 +78,7 @@ class Overview:
     """How many of them were seen."""
     visits: dict[str, float] | None
     """Quantiles of how often those were."""
-    holes: int
+    holes: int | None
     """How many steps do not begin where the one before them in their episode led."""
     actions: dict[str, float]
     """How often each action was taken."""
@@ -92,11 +93,15 @@ class Overview:
     def rows(self) -> list[tuple[str, str]]:
         """Names and figures, for a table."""
         said = [] if self.reading is None else [("rows", f"{self.reading.rows:,}")]
-        said += [("steps", f"{self.steps:,}"), ("episodes", f"{self.episodes:,}")]
-        said += [
-            ("... that truly end", f"{self.ends:,}"),
-            ("... steps in each", spread(self.lengths)),
-        ]
+        said += [("steps", f"{self.steps:,}")]
+        if self.episodes is None or self.lengths is None:
+            said += [("... that truly end an episode", f"{self.ends:,}")]
+        else:
+            said += [
+                ("episodes", f"{self.episodes:,}"),
+                ("... that truly end", f"{self.ends:,}"),
+                ("... steps in each", spread(self.lengths)),
+            ]
         if self.units is not None:
             said.append(("units", f"{self.units:,}"))
         if self.states is not None and self.visits is not None:
@@ -108,7 +113,8 @@ class Overview:
                 ("... seen", f"{self.visited:,}"),
                 ("... visits of each seen", spread(self.visits)),
             ]
-        said.append(("holes within episodes", f"{self.holes:,}"))
+        if self.holes is not None:
+            said.append(("holes within episodes", f"{self.holes:,}"))
         said.append(("actions", f"{len(self.actions):,}"))
         total = sum(self.actions.values())
         most = sorted(self.actions.items(), key=lambda item: -item[1])
@@ -129,11 +135,6 @@ def overview(seen: Demonstrations) -> Overview:
     >>> said.steps, said.states, said.visited, said.actions
     (3, 2, 2, {'back': 1.0, 'go': 2.0})
     """
-    starts = seen.starts
-    joined = np.ones(len(seen), bool)
-    joined[starts] = False
-    moved = seen.states[1:] != seen.next_states[:-1]
-    moved = moved.any(axis=tuple(range(1, moved.ndim)))
     n_actions = seen.task(0.0).n_actions
     taken = np.bincount(seen.actions, seen.step_weights, minlength=n_actions)
     called = range(n_actions) if seen.labels is None else map(words, seen.labels.actions)
@@ -152,15 +153,25 @@ def overview(seen: Demonstrations) -> Overview:
             "visited": int((visits > 0).sum()),
             "visits": quantiles(visits[visits > 0]),
         }
+    order: dict[str, Any] = dict.fromkeys(("episodes", "lengths", "holes"))
+    if not seen.counted:
+        starts, joined = seen.starts, np.ones(len(seen), bool)
+        joined[starts] = False
+        moved = seen.states[1:] != seen.next_states[:-1]
+        moved = moved.any(axis=tuple(range(1, moved.ndim)))
+        order = {
+            "episodes": len(starts),
+            "lengths": quantiles(np.diff(starts, append=len(seen))),
+            "holes": int((joined[1:] & moved).sum()),
+        }
+    times = seen.times_seen
     return Overview(
-        steps=len(seen),
-        episodes=seen.n_episodes,
-        lengths=quantiles(np.diff(starts, append=len(seen))),
-        ends=int(seen.terminated.sum()),
+        steps=int(times.sum()),
+        ends=int(times[seen.terminated].sum()),
         units=None if seen.units is None else len(np.unique(seen.units)),
-        holes=int((joined[1:] & moved).sum()),
         actions={str(name): float(n) for name, n in zip(called, taken, strict=True)},
         reading=seen.reading,
+        **order,
         **table,
     )
 

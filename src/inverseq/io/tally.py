@@ -49,7 +49,8 @@ class Numbering:
             return self._of_parts(columns)
         column = columns[0]
         if pa.types.is_integer(column.type) and len(column):
-            values = column.to_numpy(zero_copy_only=False)
+            # In a narrow type the distance from the lowest label would not fit.
+            values = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
             low, high = int(values.min()), int(values.max())
             if len(self.table):
                 low, high = min(low, self.low), max(high, self.low + len(self.table) - 1)
@@ -101,6 +102,8 @@ class Numbering:
             whole_key = whole_key * len(words) + column.indices.to_numpy(zero_copy_only=False)
             sizes.append(len(words))
             values.append(words)
+        if np.prod(np.array(sizes, float)) > 2**62:
+            raise InvalidInput(f"The columns of a label have too many values together: {sizes}.")
         keys, at = np.unique(whole_key, return_inverse=True)
         spelt, rest = [], keys
         for size, words in zip(reversed(sizes), reversed(values), strict=True):

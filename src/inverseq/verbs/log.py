@@ -72,8 +72,10 @@ class Log:
         >>> Log(history="2").remembered, Log().remembered
         (2, None)
         """
-        if self.history is None or self.history == "auto":
-            return self.history
+        if self.history is None:
+            return None
+        if self.history == "auto":
+            return "auto"
         if not self.history.isdecimal():
             raise InvalidInput(
                 f"`--history` must be how many states before the present one belong to a state, "

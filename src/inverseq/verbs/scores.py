@@ -9,7 +9,7 @@ import numpy as np
 
 from inverseq import evaluate
 from inverseq.demonstrations import Additive, Demonstrations
-from inverseq.evaluate import Likelihood
+from inverseq.evaluate import UNKNOWN, Likelihood
 from inverseq.report import Column, Table
 from inverseq.report.solutions import digits
 from inverseq.solution import Solution, Tables
@@ -74,17 +74,19 @@ def taken(seen: Demonstrations, n_actions: int) -> np.ndarray:
 
 def plain(name: str, score: Likelihood) -> dict[str, Any]:
     """A score as data that JSON can hold, but for infinities and NaN."""
+    low, high = score.interval or UNKNOWN
+    low_choice, high_choice = score.interval_choice or UNKNOWN
     return {
         "method": name,
         "log_likelihood": score.nats,
-        "low": score.interval[0],
-        "high": score.interval[1],
+        "low": low,
+        "high": high,
         "steps": score.steps,
         "bits": score.bits,
         "accuracy": score.accuracy,
         "log_likelihood_choice": score.nats_choice,
-        "low_choice": score.interval_choice[0],
-        "high_choice": score.interval_choice[1],
+        "low_choice": low_choice,
+        "high_choice": high_choice,
         "steps_choice": score.steps_choice,
         "bits_choice": score.bits_choice,
         "accuracy_choice": score.accuracy_choice,
@@ -99,7 +101,7 @@ def table(found: Mapping[str, Likelihood], caption: str) -> Table:
     heads += ["nats with a choice", "bits", "foretold"] if forced else []
     rows = []
     for name, score in found.items():
-        row = [name, digits(score.nats, 4), ends(score.interval), digits(score.bits, 4)]
+        row = [name, digits(score.nats, 4), ends(score.interval or UNKNOWN), digits(score.bits, 4)]
         row.append(f"{score.accuracy:.1%}")
         if forced:
             row += [digits(score.nats_choice, 4), digits(score.bits_choice, 4)]
