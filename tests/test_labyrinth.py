@@ -178,6 +178,7 @@ def test_what_is_wrong_with_the_recordings_is_said(tmp_path):
         "one level above for each node; node 5 of level 2 has 9", nodes=swapped(nodes, 5, parent=9)
     )
     refused("node 4 is not one of the children", nodes=swapped(nodes, 1, in_left=5))
+    refused("0 to 14, or to -1 .* in_right of node 3 is 99", nodes=swapped(nodes, 3, in_right=99))
     refused("or -1 twice and is_leaf; node 8 differs", nodes=swapped(nodes, 8, is_leaf=False))
     refused(r"one water port .*; it has \[9, 12\]", nodes=swapped(nodes, 9, is_water_port=True))
     refused("node 0 as the entrance: .* parent 3", nodes=swapped(nodes, 0, parent=3))

@@ -157,6 +157,13 @@ def read_maze(path: Path) -> Maze:
             f"{path} must have node 0 as the entrance: level 0, and as its parent the home, {n}; "
             f"it has level {level[0]} and parent {parent[0]}."
         )
+    odd = np.argwhere((leads[:, :2] < -1) | (leads[:, :2] >= n))
+    if odd.size:
+        node, side = odd[0]
+        raise InvalidInput(
+            f"{path} must lead inward from each node to nodes from 0 to {n - 1}, or to -1 at its "
+            f"end; {('in_left', 'in_right')[side]} of node {node} is {leads[node, side]}."
+        )
     for node in range(1, n):
         outward = int(parent[node])
         if not 0 <= outward < n or level[outward] != level[node] - 1:
