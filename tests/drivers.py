@@ -1,4 +1,4 @@
-"""Policies for the tests of the highway: here, so that other processes can import them."""
+"""Policies and a road for tests of the highway: here, so that other processes can import them."""
 
 import os
 import signal
@@ -70,3 +70,45 @@ def failing_oddly(states, safe):
 def misshapen(states, safe):
     """Return what is neither actions nor probabilities."""
     return np.zeros((1, 5))
+
+
+def positions(*vehicles):
+    """Of vehicles as (metres, lane, speed), the ego first."""
+    metres, lanes, speeds = zip(*vehicles, strict=True)
+    return np.array(metres, float), np.array(lanes), np.array(speeds, float)
+
+
+class Road:
+    """A simulation in which everybody keeps driving as fast as they do."""
+
+    def __init__(self, *vehicles, crash_at=None, refuses=False):
+        self.vehicles, self.crash_at, self.refuses = vehicles, crash_at, refuses
+        self.asked, self.time, self.open = [], 0, True
+
+    def load(self, scenario):
+        self.metres, self.lanes, self.speeds = positions(*self.vehicles)
+        self.asked, self.time, self.next = [], 0, None
+
+    def change_lane(self, lane):
+        self.asked.append(lane)
+        self.next = None if self.refuses else lane
+
+    def step(self):
+        self.metres = (self.metres + self.speeds / 2) % 1000
+        if self.next is not None:
+            self.lanes = self.lanes.copy()
+            self.lanes[0], self.next = self.next, None
+        self.time += 1
+        return int(self.time == self.crash_at)
+
+    def positions(self):
+        return self.metres, self.lanes, self.speeds
+
+    def close(self):
+        self.open = False
+
+
+def drive(road, policy=highway.policies.keep, scenario=None, **options):
+    """A recording on such a road; what it says of the scenario is not so, but for its number."""
+    scenario = scenario or highway.Scenario("T1", len(road.vehicles) - 1, 0)
+    return highway.record_trace(scenario, policy, simulation=road, **options)

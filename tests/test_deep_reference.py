@@ -98,7 +98,8 @@ def plainly(kind, data, start, indices):
         ("mlp", {}),
         ("mlp", {"foreach": True}),
         ("sets", {}),
-        ("sets", {"padded": True}),
+        ("mlp", {"plain": True}),
+        ("sets", {"plain": True}),
     ],
 )
 def test_the_reference_is_algorithm_4(kind, settings):

@@ -1,6 +1,7 @@
 """Demonstrations: checked once, never changed, split whole, counted exactly, saved safely."""
 
 import os
+import pickle
 import re
 from itertools import pairwise
 
@@ -12,9 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+import inverseq as iq
+from inverseq import evaluate, identification, uncertainty
 from inverseq.demonstrations import Additive, Demonstrations
 from inverseq.errors import DamagedFile, InvalidInput
+from inverseq.history import BackOff
 from inverseq.io import storage
+from inverseq.io.overview import overview
 
 law = settings(deadline=None)  # the first example pays for the imports
 COLUMNS = ("states", "actions", "next_states", "terminated", "episodes", "units", "weights")
@@ -574,9 +579,9 @@ def test_edited_columns_are_noticed(saved):
 def test_files_of_the_future_and_missing_files(saved):
     _, path = saved
     table = pq.read_table(path)
-    later = table.schema.metadata | {b"inverseq.demonstrations": b"3"}
+    later = table.schema.metadata | {b"inverseq.demonstrations": b"5"}
     pq.write_table(table.replace_schema_metadata(later), path)
-    message = r"written by a newer version of inverseq \(format 3; this one knows 2\)"
+    message = r"written by a newer version of inverseq \(format 5; this one knows 4\)"
     with pytest.raises(DamagedFile, match=message):
         Demonstrations.load(path)
     with pytest.raises(InvalidInput, match=r"there is none at .*nowhere\.parquet"):
@@ -604,3 +609,106 @@ def test_a_crash_while_saving_leaves_the_old_file(saved, monkeypatch):
         Demonstrations([5], [5], [5]).save(path)
     assert same(Demonstrations.load(path), seen)
     assert os.listdir(path.parent) == [path.name]
+
+
+# -- counts --------------------------------------------------------------------------------------
+
+
+COUNTS = {
+    "states": [0, 1, 1], "actions": [1, 0, 1], "next_states": [1, 0, 1], "weights": [3, 2, 1],
+    "terminated": [False, False, True], "counted": True,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda d: d.starts,
+        lambda d: d.n_episodes,
+        lambda d: d.split("episode", seed=0),
+        lambda d: d.split("unit", seed=0),
+        lambda d: d.with_history(1),
+        lambda d: BackOff.chosen(d, d.task(0.9)),
+        lambda d: evaluate.groups(d),
+        lambda d: iq.MaxEnt().fit(d, d.task(0.9)),
+        lambda d: identification.discount_profile(iq.IAVI(), d, d.task(0.9)),
+        lambda d: iq.IAVI(gauge=iq.Features(np.eye(2))).fit(d, d.task(0.9)),
+        lambda d: iq.IQL(online=True).fit(d, d.task(0.9)),
+        lambda d: iq.IQL().partial_fit(d, d.task(0.9)),
+        lambda d: uncertainty.fit(iq.IAVI(), d, d.task(0.9), workers=0),
+        lambda d: uncertainty.fit(iq.IAVI(), d, d.task(0.9), method="bootstrap", workers=0),
+    ],
+)
+def test_what_needs_an_order_refuses_counts(ask):
+    message = r"steps in their order, and these are counts of steps; read the log without `counts`"
+    with pytest.raises(InvalidInput, match=message):
+        ask(Demonstrations(**COUNTS))
+
+
+def test_counts_say_what_they_are_and_stay_so(tmp_path):
+    seen = Demonstrations(**COUNTS)
+    assert repr(seen) == (
+        "Demonstrations(counts of 6 steps, 3 of them different, 2 states, 2 actions, 1 end)"
+    )
+    assert (seen.episodes, seen.units) == (None, None)
+    seen.save(tmp_path / "seen.parquet")
+    kept = pq.read_schema(tmp_path / "seen.parquet").metadata
+    assert kept[b"inverseq.demonstrations"] == b"4"
+    steps = Demonstrations([1, 0], [1, 1], [1, 1])
+    both = Demonstrations.concatenate([seen, steps])
+    for same in (
+        Demonstrations.load(tmp_path / "seen.parquet"),
+        both,
+        pickle.loads(pickle.dumps(seen)),
+    ):
+        assert same.counted
+        assert same.episodes is None
+        np.testing.assert_array_equal(same.times_seen[:3], [3, 2, 1])
+    np.testing.assert_array_equal(both.times_seen, [3, 2, 1, 1, 1])
+    part = seen.select(seen.actions == 1)
+    assert part.counted
+    np.testing.assert_array_equal(part.times_seen, [3, 1])
+    assert not steps.counted
+    np.testing.assert_array_equal(steps.times_seen, [1, 1])
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"weights": [3, 2.5, 1]}, r"`Demonstrations.weights` must be whole .* row 1 is 2.5"),
+        ({"episodes": [0, 0, 1]}, "`Demonstrations.episodes` must not be given with `counted`"),
+        ({"units": [0, 0, 1]}, "`Demonstrations.units` must not be given with `counted`"),
+        ({"counted": 1}, "`Demonstrations.counted` must be"),
+    ],
+)
+def test_counts_that_are_none_are_refused(changed, message):
+    with pytest.raises(InvalidInput, match=message):
+        Demonstrations(**COUNTS | changed)
+
+
+def test_counts_are_measured_as_the_steps_that_they_count():
+    world = iq.worlds.gridworld(3)
+    seen = world.demonstrations(episodes=40, length=8, seed=0)
+    rows, times = np.unique(
+        np.stack([seen.states, seen.actions, seen.next_states]), axis=1, return_counts=True
+    )
+    counts = Demonstrations(*rows, weights=times, counted=True)
+    found = iq.IAVI().fit(seen, world.task)
+    whole, part = (evaluate.likelihood(found, d) for d in (seen, counts))
+    assert part.nats == pytest.approx(whole.nats, rel=1e-12)
+    assert part.accuracy == pytest.approx(whole.accuracy, rel=1e-12)
+    assert (part.steps, part.steps_choice) == (whole.steps, whole.steps_choice) == (320, 320)
+    assert (part.interval, part.interval_choice, part.interval_bits, part.over) == (None,) * 4
+    assert None not in (whole.interval, whole.interval_choice, whole.over)
+    forbidden = world.task.constrain(iq.Constraint(np.eye(5)[np.zeros(9, int)], 0.5))
+    broken = [evaluate.violations(d, forbidden, np.arange(9) > 6) for d in (seen, counts)]
+    assert broken[0] == broken[1]
+    assert broken[0].chosen > 0
+    assert broken[0].blown > 0
+    shown = [overview(d) for d in (seen, counts)]
+    assert (shown[1].episodes, shown[1].lengths, shown[1].holes) == (None, None, None)
+    alike = ("steps", "ends", "states", "departed", "few", "pairs", "visited", "visits", "actions")
+    assert [getattr(shown[0], name) for name in alike] == [
+        getattr(shown[1], name) for name in alike
+    ]
+    assert "episodes" not in dict(shown[1].rows())

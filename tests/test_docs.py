@@ -7,8 +7,10 @@ stay.
 
 import ast
 import doctest
+import importlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 import types
@@ -149,8 +151,6 @@ def test_what_the_departures_name_in_the_code_exists():
 
 
 def resolves(name: str) -> bool:
-    import importlib
-
     first, *rest = name.split(".")
     homes = [getattr(iq, first, None)]
     for module in (first, f"algorithms.{first}", "task", "algorithms.iql"):
@@ -282,3 +282,78 @@ def test_a_page_links_only_to_files_that_exist(page):
 def test_a_page_takes_nothing_from_somewhere_else(page):
     text = page.read_text(encoding="utf-8")
     assert not re.findall(r"!\[[^]]*\]\(https?:|src=[\"']https?:|<script|<iframe", text)
+
+
+# -- the reference ------------------------------------------------------------------------------
+
+
+def described(text: str) -> set[tuple[str, str]]:
+    """The module and the name of everything that a page of autodoc directives describes."""
+    found = set()
+    for module, options in re.findall(
+        r"^\.\. automodule:: ([\w.]+)\n((?:   [^\n]*\n)*)", text, re.MULTILINE
+    ):
+        given = re.search(r":members: ((?:[^:]|\n)*)", options)
+        named = re.findall(r"\w+", given[1]) if given else None
+        found |= {(module, name) for name in named or vars(importlib.import_module(module))}
+    return found
+
+
+def test_every_public_name_is_in_the_reference():
+    found = described((DOCS / "api.md").read_text(encoding="utf-8"))
+    names = {name for _, name in found}
+    modules = {module for module, _ in found}
+    for name in set(iq.__all__) - {"__version__"}:
+        value = getattr(iq, name)
+        if isinstance(value, types.ModuleType):
+            assert any(f"{module}.".startswith(f"{value.__name__}.") for module in modules), name
+        else:
+            assert name in names, f"docs/api.md has no {name}"
+
+
+def test_a_name_that_is_not_in_the_reference_is_found():
+    text = ".. automodule:: inverseq.labels\n   :members: Labels,\n             named\n\n## Next\n"
+    assert described(text) == {("inverseq.labels", "Labels"), ("inverseq.labels", "named")}
+    assert ("inverseq.task", "Task") in described(".. automodule:: inverseq.task\n")
+
+
+# -- no network ---------------------------------------------------------------------------------
+
+
+def fetched(page: str) -> list[str]:
+    """What a browser would fetch from elsewhere to show a page; links to click are not among it."""
+    tags = re.findall(r"<(?:script|img|link|iframe|source|video|audio|object|embed)\b[^>]*>", page)
+    asked = [
+        re.findall(r"""(?:src|srcset|href|data)=["']((?:https?:)?//[^"']+)""", t) for t in tags
+    ]
+    styled = re.findall(r"""(?:url\(|@import\s+)["']?((?:https?:)?//[^"')\s]+)""", page)
+    return [place for places in asked for place in places] + styled
+
+
+def test_what_a_browser_would_fetch_is_found():
+    assert fetched('<a href="https://a.org">a</a><img src="data:image/svg+xml;base64,AA">') == []
+    assert fetched('<script async src="https://b.org/x.js"></script>') == ["https://b.org/x.js"]
+    assert fetched("<link rel='stylesheet' href='//c.org/y.css'>") == ["//c.org/y.css"]
+    assert fetched("<style>@import 'https://d.org/z.css'; a { background: url(//e.org/f) }") == [
+        "https://d.org/z.css",
+        "//e.org/f",
+    ]
+
+
+CONF = (DOCS / "conf.py").read_text(encoding="utf-8")
+PLAIN_PAGE = "# A page\n\nWith a formula, $x^2$.\n\n```{code-block} python\nx = 1\n```\n"
+
+
+def test_a_built_site_asks_nothing_of_the_network(tmp_path):
+    # With the project's own settings and theme; a page without cells, so that no kernel starts.
+    site, built = tmp_path / "docs", tmp_path / "html"
+    shutil.copytree(DOCS / "_static", site / "_static")
+    (site / "conf.py").write_text(CONF, encoding="utf-8")
+    (site / "index.md").write_text(PLAIN_PAGE, encoding="utf-8")
+    subprocess.run(
+        [sys.executable, "-m", "sphinx", "-W", "-q", "-b", "html", site, built], check=True
+    )
+    pages = [*built.rglob("*.html"), *built.rglob("*.css")]
+    assert len(pages) > 5
+    outside = {page.name: fetched(page.read_text(encoding="utf-8")) for page in pages}
+    assert not {name: places for name, places in outside.items() if places}

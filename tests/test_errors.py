@@ -370,6 +370,19 @@ def test_a_state_from_which_there_is_no_way_but_into_it_is_named_too():
         planning.viable(corner)
 
 
+def test_a_state_that_can_only_lead_to_a_dead_end_names_it():
+    moves = np.zeros((3, 2, 3))
+    moves[[0, 1], :, [1, 2]] = 1
+    moves[2, :, 0] = 1
+    closed = Constraint(np.array([[0, 0], [0, 0], [1, 1]]), 0.5, name="closed")
+    with pytest.raises(
+        InvalidInput,
+        match=r"state 0 has none: its 2 available actions keep all constraints, but may lead to "
+        r"states with no way out, such as state 2, where each breaks one of \['closed'\]",
+    ):
+        planning.viable(Task(2, 0.9, transitions=moves, initial=0).constrain(closed))
+
+
 def test_where_nothing_begins_and_nobody_was_nothing_is_said():
     strict = task(constraints=[SPEED], initial=0)
     apart = Demonstrations([0, 0, 1], [0, 1, 0], [0, 1, 1])
@@ -646,7 +659,10 @@ BAD_SETTINGS = [
     (lambda: IAVI(gauge=Uniform), r"`gauge` must be Uniform\(\), .*; got <class"),
     (lambda: IAVI(gauge="state"), r"`gauge` must be Uniform\(\), .*; got 'state'\."),
     (lambda: IAVI(gauge=None), r"`gauge` must be Uniform\(\), .*; got None\."),
-    (lambda: IAVI(smoothing=1e-3), r"`IAVI.smoothing` must be a `Additive`; got 0\.001\."),
+    (
+        lambda: IAVI(smoothing=1e-3),
+        r"`IAVI.smoothing` must be a `Additive` or `BackOff`; got 0\.001\.",
+    ),
     (lambda: IAVI(tolerance=np.nan), r"`tolerance` must be a number from 0; got nan\."),
     (lambda: IAVI(tolerance=-1), r"`tolerance` must be a number from 0; got -1\."),
     (lambda: IAVI(tolerance="1"), r"`tolerance` must be a number from 0; got '1'\."),

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import drivers
+from drivers import Road, positions
 from inverseq.demonstrations import Demonstrations
 from inverseq.errors import InvalidInput, MissingExtra, SimulationFailed
 from inverseq.nets import DeepSets
@@ -36,12 +37,6 @@ needs_sumo = pytest.mark.skipif(
     find_spec("libsumo") is None or find_spec("gymnasium") is None,
     reason="libsumo is not installed (extra `sumo`)",
 )
-
-
-def positions(*vehicles):
-    """Of vehicles as (metres, lane, speed), the ego first."""
-    metres, lanes, speeds = zip(*vehicles, strict=True)
-    return np.array(metres, float), np.array(lanes), np.array(speeds, float)
 
 
 def seen(*vehicles):
@@ -581,36 +576,6 @@ def test_probabilities_are_drawn_and_actions_are_taken():
 # -- the environment, on a road without SUMO ----------------------------------------------------
 
 
-class Road:
-    """A simulation in which everybody keeps driving as fast as they do."""
-
-    def __init__(self, *vehicles, crash_at=None, refuses=False):
-        self.vehicles, self.crash_at, self.refuses = vehicles, crash_at, refuses
-        self.asked, self.time, self.open = [], 0, True
-
-    def load(self, scenario):
-        self.metres, self.lanes, self.speeds = positions(*self.vehicles)
-        self.asked, self.time, self.next = [], 0, None
-
-    def change_lane(self, lane):
-        self.asked.append(lane)
-        self.next = None if self.refuses else lane
-
-    def step(self):
-        self.metres = (self.metres + self.speeds / 2) % 1000
-        if self.next is not None:
-            self.lanes = self.lanes.copy()
-            self.lanes[0], self.next = self.next, None
-        self.time += 1
-        return int(self.time == self.crash_at)
-
-    def positions(self):
-        return self.metres, self.lanes, self.speeds
-
-    def close(self):
-        self.open = False
-
-
 SCENARIO = {"scenario": Scenario("T1", 1, 0)}
 
 
@@ -708,7 +673,7 @@ def test_a_trace_is_of_the_episode_alone():
         simulation=road,
     )  # fmt: skip
     assert trace == json.loads(json.dumps(trace))
-    assert trace["format"] == "sumo-ring-trace/1"
+    assert trace["format"] == "sumo-ring-trace/2"
     assert trace["meta"]["actions"] == ["keep", "left", "right"]
     # 60 s at 20 m/s are 200 m beyond the ring; then 10 m each half second.
     assert [frame[0][0] for frame in trace["frames"]] == [2000 + 100 * i for i in range(9)]
@@ -719,7 +684,41 @@ def test_a_trace_is_of_the_episode_alone():
     assert trace["steps"][0]["safe"] == [True, True, True]
     assert trace["steps"][0]["safe_kr"] == [False, False, True]
     assert trace["steps"][0]["q"] == [0, 0, 0]
+    assert trace["meta"]["to_the_left"] == [0, 1, -1]
+    # To the left, and then not back, while the right lane is free for 20 s.
+    assert [step["keep_right"] for step in trace["steps"]] == [True, True]
+    assert not any(step["unsafe"] or step["collision"] for step in trace["steps"])
     assert not road.open
+
+
+@needs_gymnasium
+def test_a_trace_says_what_was_against_the_rules():
+    scenario = Scenario("T1", 1, 0)
+    # Beside the ego drives somebody as fast: to the left is not safe, and asking for it is no sin.
+    road = Road((0, 0, 15), (0, 1, 15), crash_at=128)
+    trace = highway.record_trace(
+        scenario, lambda states, safe: np.array([LEFT]), decisions=3, simulation=road
+    )
+    assert [step["a"] for step in trace["steps"]] == [LEFT] * 3
+    assert [step["collision"] for step in trace["steps"]] == [False, True, False]
+    assert not any(step["keep_right"] or step["unsafe"] for step in trace["steps"])
+    # Who drives in somebody else from the beginning is noticed, too.
+    trace = highway.record_trace(
+        scenario, policies.keep, decisions=1, simulation=Road((0, 0, 15), (3, 0, 15))
+    )
+    assert trace["steps"][0]["collision"]
+
+
+@needs_gymnasium
+def test_a_value_that_is_not_finite_is_none_in_a_trace():
+    trace = highway.record_trace(
+        Scenario("T1", 0, 0),
+        policies.keep,
+        values=lambda rows: np.array([[1.5, -np.inf, np.nan]]),
+        decisions=1,
+        simulation=Road((0, 1, 20)),
+    )
+    assert trace["steps"][0]["q"] == [1.5, None, None]
 
 
 @needs_gymnasium
@@ -923,6 +922,8 @@ def test_a_trace_shows_what_an_episode_was():
     seen = highway.rollouts(DENSE[:1], policies.greedy, decisions=20, workers=0)
     trace = highway.record_trace(DENSE[0], policies.greedy, decisions=20)
     assert [step["executed"] for step in trace["steps"]] == seen.actions[0].tolist()
+    assert sum(step["keep_right"] for step in trace["steps"]) == seen.keep_right[0] > 0
+    assert sum(step["unsafe"] for step in trace["steps"]) == seen.safety[0] == 0
     assert len(trace["frames"]) == 81
     assert all(len(frame[0]) == len(frame[1]) == len(frame[2]) == 41 for frame in trace["frames"])
     assert trace["meta"]["vehicles"][1]["type"] in {"slow", "normal", "fast"}
@@ -997,6 +998,7 @@ def test_rollouts_say_what_is_wrong():
 PROGRAM = """
 import sys
 import drivers
+from drivers import Road, positions
 from inverseq.worlds import highway
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "inverseq"
 
 NOUNS = ["task", "demonstrations", "solution"]
-MODEL = ["task", "transitions", "_checks"]
+MODEL = ["task", "transitions", "labels", "_checks"]
 WORDS = ["shapes", "errors"]
 ALLOWED = {
     "": ["*"],  # __init__.py itself
@@ -32,6 +32,7 @@ ALLOWED = {
     "_processes": [],
     "_progress": [],
     "_random": ["errors"],
+    "labels": ["history", "errors"],  # only to make what was saved
     "_checks": ["errors"],
     "transitions": ["_checks", *WORDS],
     "equations": ["shapes"],
@@ -40,9 +41,17 @@ ALLOWED = {
     "io": ["io.*", "errors"],
     "io.storage": ["errors"],
     "io.*": ["errors"],
+    "io.columns": ["labels", "errors"],
+    "io.tally": ["_kernels", "labels", "errors"],
+    "io.counting": ["labels", "io.columns", "io.logs", "io.tally", "errors"],
+    "io.files": ["demonstrations", "history", "labels", "io.*", "_checks", "_progress", "errors"],
+    "io.imitation": ["demonstrations", "io.storage", "errors"],
+    "io.overview": ["demonstrations", "labels", "io.columns", "io.files", "io.logs", "errors"],
+    "io.logs": ["labels", "io.columns", "_checks", "errors"],
     "io.minari": ["demonstrations", "io.spaces", "io.storage", "_checks", *WORDS],
-    "task": ["transitions", "_checks", *WORDS],
-    "demonstrations": [*MODEL, "equations", "io.storage", "_random", *WORDS],
+    "task": ["transitions", "labels", "_checks", *WORDS],
+    "demonstrations": [*MODEL, "equations", "history", "io.logs", "io.storage", "_random", *WORDS],
+    "history": [*MODEL, "equations", *WORDS],
     "planning": ["equations", "_linear", *MODEL, "_progress", *WORDS],
     "gauges": ["equations", "planning", "likelihood", "_linear", *MODEL, "_progress", *WORDS],
     "solution": [
@@ -61,10 +70,15 @@ ALLOWED = {
     "algorithms": ["algorithms.*"],
     "algorithms.*": [
         *[*NOUNS, "equations", "gauges", "planning", "likelihood", "matching", "rewards"],
-        *["_kernels", "nets", "training"],
+        *["_kernels", "history", "nets", "training"],
         *["_checks", "_progress", "_random", *WORDS],
     ],
     "evaluate": [*NOUNS, "_checks", "equations", "planning", *WORDS],
+    "identification": [*NOUNS, "evaluate", "_checks", "_processes", "_progress", "_random", *WORDS],
+    "uncertainty": [
+        *[*NOUNS, "algorithms.iavi", "evaluate", "gauges", "planning", "transitions", "_linear"],
+        *["_checks", "_processes", "_progress", "_random", *WORDS],
+    ],
     "worlds": ["worlds.*"],
     "worlds.gym": [
         *[*MODEL, "demonstrations", "io.spaces", "worlds.gym_wrappers", "_random", *WORDS],
@@ -76,7 +90,12 @@ ALLOWED = {
     ],
     "worlds.*": [*MODEL, "demonstrations", "planning", "worlds.*", "_random", *WORDS],
     "report": ["report.*"],
-    "report.*": ["solution", "evaluate", "worlds", "worlds.*", "report.*", "io.storage", *WORDS],
+    "report.*": [
+        *["solution", "labels", "evaluate", "identification", "worlds", "worlds.*", "report.*"],
+        *["io.storage", *WORDS],
+    ],
+    "verbs": ["verbs.*"],
+    "verbs.*": ["*", "!cli"],
     "experiments": ["experiments.*"],
     "experiments.*": ["*", "!cli"],
     "cli": ["*"],

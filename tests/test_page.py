@@ -379,6 +379,40 @@ def test_what_was_never_seen_is_not_drawn_as_known(solutions):
             assert (panel.arrows[~found.visited] == -1).all()
 
 
+def test_what_was_hardly_seen_is_hatched_over_its_colour_and_the_legend_says_so(solutions):
+    found = solutions["ruled"]
+    hardly = found.scarce & found.visited
+    assert np.flatnonzero(hardly).tolist() == [0, 1, 5]  # all in which one of five steps began
+    document = describe(found, (4, 4))
+    for panel in panels(document).values():
+        np.testing.assert_array_equal(panel.doubtful, hardly)
+    html = render(document)
+    assert html.count('fill="url(#doubt') == len(panels(document))
+    legends = "never seen, or nothing can be done there", "seen fewer than 10 times"
+    assert all(html.count(f"</span>{words}</li>") == 2 for words in legends)
+    # Where all was seen, or nothing says what was, there is no legend.
+    assert 'class="legend"' not in render(describe(solutions["exact"], (4, 4)))
+    assert "A star: seen fewer than 10 times." in render(describe(found))
+
+
+def test_errors_and_intervals_stand_beside_the_reward():
+    seen = iq.worlds.gridworld(3).demonstrations(200, 20, np.full((9, 5), 0.2), seed=0)
+    task = iq.worlds.gridworld(3).task
+    found = iq.uncertainty.fit(iq.IAVI(), seen, task, replications=20, workers=0)
+    spread, reward = found.uncertainty.reward, found.reward_table
+    html = Reader(render(describe(found))).text.replace("−", "-")
+    assert f"{reward[4, 2]:.3f} ({spread.low[4, 2]:.2f} to {spread.high[4, 2]:.2f})" in html
+    assert "95% intervals by a bootstrap, from 20 draws of episodes" in html
+    shown = panels(describe(found, (3, 3)))
+    np.testing.assert_array_equal(shown["error of left"].values, spread.error[:, 2])
+    tables = [b for b in describe(found, (3, 3)).blocks if isinstance(b, Table)]
+    best = np.unravel_index(reward.argmax(), reward.shape)
+    first = tables[-1].rows[0]
+    assert first[:3] == (str(best[0]), ["up", "down", "left", "right", "stay"][best[1]],
+                         f"{reward.max():.3f}")  # fmt: skip
+    assert first[3] == f"{spread.error[best]:.3f}"
+
+
 def test_without_a_grid_few_states_are_a_table_and_many_are_strips(solutions):
     html = render(describe(solutions["ruled"]))
     assert "What was found, by state" in html
@@ -395,8 +429,8 @@ def test_without_a_grid_few_states_are_a_table_and_many_are_strips(solutions):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({}, "identified up to a constant"),
-        ({"unidentified_dimensions": 3}, "is not identified: nothing in the data determines 3"),
+        ({}, "Identified: the reward of the state up to a constant"),
+        ({"unidentified_dimensions": 3}, "Not identified: 3 directions of the reward"),
         ({"converged": False, "iterations": 1234}, "Not converged: after 1,234 iterations"),
         ({"gauge": "that of its path"}, "its gauge: that of its path"),
         ({"gauge": "Features(phi of shape (9, 2))"}, "it is linear in features"),

@@ -230,6 +230,40 @@ def test_an_action_that_is_hardly_ever_taken_says_nothing_of_its_reward():
         assert moved.any() == moves
 
 
+def test_adam_is_that_of_optax():
+    import optax
+
+    rng = np.random.default_rng(0)
+    with jax.enable_x64(True):
+        like = [np.zeros((2, 3)), np.zeros(4)]
+        reference = optax.scale_by_adam()
+        theirs = reference.init(like)
+        ours = training.Moments(np.zeros(()), like, like)
+        for _ in range(20):
+            slope = [rng.normal(size=x.shape) * 10.0 ** rng.integers(-6, 3) for x in like]
+            expected, theirs = reference.update(slope, theirs)
+            found, ours = training.adam(ours, slope)
+            for x, y in zip(found, expected, strict=True):
+                np.testing.assert_allclose(x, y, rtol=1e-12)
+
+
+def test_where_a_block_of_draws_ends_does_not_matter():
+    """Iterations one at a time are those of a single call, across the ends of blocks."""
+    rule, data = RULES["DCIQL, zero gauge"], batch_of(rows(50).states.astype(np.float32), 3)
+    program = training.program(rule, SMALL, "adam", 0.1, 8, 3)
+    begun = program.begin(jax.random.key(0), 2)
+    rates, last = np.full(len(rule.names), 1e-2, np.float32), training.BLOCK + 5
+
+    def run(state, *span):
+        return program.run(state, data, None, jax.random.key(1), rates, 50, *span)[0]
+
+    whole, state = run(begun, 0, last), begun
+    for i in range(last):
+        state = run(state, i, i + 1)
+    for x, y in zip(jax.tree.leaves(whole), jax.tree.leaves(state), strict=True):
+        assert np.asarray(x).tobytes() == np.asarray(y).tobytes()
+
+
 # -- chunks --------------------------------------------------------------------------------------
 
 

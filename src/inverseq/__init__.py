@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from inverseq.version import __version__
 
 if TYPE_CHECKING:
-    from inverseq import errors, evaluate, nets, planning, worlds
+    from inverseq import errors, evaluate, identification, nets, planning, uncertainty, worlds
     from inverseq.algorithms import (
         CDQN,
         CIQL,
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     )
     from inverseq.demonstrations import Additive, Demonstrations
     from inverseq.gauges import Features, Reference, StateOnly, Uniform, Zero
+    from inverseq.history import BackOff, Histories
+    from inverseq.io.files import read
+    from inverseq.labels import Labels
     from inverseq.solution import Solution, load
     from inverseq.task import Constraint, Task
     from inverseq.training import fit_seeds
@@ -42,6 +45,7 @@ __all__ = [
     "IAVI",
     "IQL",
     "Additive",
+    "BackOff",
     "BehaviouralCloning",
     "BoltzmannMLE",
     "Classifier",
@@ -50,6 +54,8 @@ __all__ = [
     "DeepMaxEnt",
     "Demonstrations",
     "Features",
+    "Histories",
+    "Labels",
     "MaxEnt",
     "Reference",
     "Solution",
@@ -61,9 +67,12 @@ __all__ = [
     "errors",
     "evaluate",
     "fit_seeds",
+    "identification",
     "load",
     "nets",
     "planning",
+    "read",
+    "uncertainty",
     "worlds",
 ]
 
@@ -74,11 +83,16 @@ HOMES = {
     **dict.fromkeys(("BehaviouralCloning", "BoltzmannMLE", "DeepMaxEnt", "MaxEnt"), "algorithms"),
     **dict.fromkeys(("Additive", "Demonstrations"), "demonstrations"),
     **dict.fromkeys(("Features", "Reference", "StateOnly", "Uniform", "Zero"), "gauges"),
+    **dict.fromkeys(("BackOff", "Histories"), "history"),
     **dict.fromkeys(("Solution", "load"), "solution"),
     **dict.fromkeys(("Constraint", "Task"), "task"),
+    "Labels": "labels",
     "fit_seeds": "training",
+    "read": "io.files",
 }
-MODULES = {"errors", "evaluate", "nets", "planning", "worlds"}
+MODULES = {
+    *("errors", "evaluate", "identification", "nets", "planning", "uncertainty", "worlds"),
+}
 
 # Hidden from type checkers: they would take every misspelt name for something of any type.
 if not TYPE_CHECKING:

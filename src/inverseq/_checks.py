@@ -136,6 +136,12 @@ def shaped(given: Any, shape: tuple[int, ...], name: str, kind: type = float) ->
     return array.astype(kind, copy=False)
 
 
+def check_workers(given: Any) -> None:
+    """Raise unless there can be so many processes: None for one on each core, 0 for none."""
+    if given is not None and as_whole(given) < 0:
+        raise InvalidInput(f"`workers` must be None or an integer from 0; got {given!r}.")
+
+
 def check_range(values: np.ndarray, n: int, what: str, owner: str) -> None:
     """Raise unless all values are integers from 0 to n - 1, naming the first row that is not."""
     if not values.size:
@@ -219,7 +225,9 @@ def check_choice(given: Any, options: Sequence[str], name: str) -> None:
         raise InvalidInput(f"`{name}` must be {words}; got {given!r}.")
 
 
-def check_kind(given: Any, kind: type, name: str) -> None:
+def check_kind(given: Any, kind: type | tuple[type, ...], name: str) -> None:
     """Raise unless it is one of the library's nouns: arguments are easily swapped."""
     if not isinstance(given, kind):
-        raise InvalidInput(f"`{name}` must be a `{kind.__name__}`; got {given!r:.60}.")
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        named = " or ".join(f"`{each.__name__}`" for each in kinds)
+        raise InvalidInput(f"`{name}` must be a {named}; got {given!r:.60}.")

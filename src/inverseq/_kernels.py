@@ -1,6 +1,6 @@
-"""The sequential loop of inverse Q-learning, compiled.
+"""The sequential loop of inverse Q-learning, compiled; and the one that counts what a log shows.
 
-The loop is written once. Its formulas are handed in: those of `inverseq.equations` (plain Python
+The first is written once. Its formulas are handed in: those of `inverseq.equations` (plain Python
 and compiled), and a fused form without temporary arrays, which is several times faster and which
 the tests hold to the equations. No formula lives here but those fused ones.
 """
@@ -175,3 +175,28 @@ shared_loop = make_loop(from_equations(register_jitable), jit)
 
 fused_loop = make_loop(FUSED, jit)
 """The loop compiled over the fused formulas: what `IQL` runs."""
+
+
+def count_loop(keys, amounts, places, counts, filled):  # type: ignore[no-untyped-def]
+    """Count keys from 0 in a table whose free places hold -1: each by its amount, or by 1.
+
+    It stops where the table is half full, and says how many keys are counted and places taken.
+    """
+    last = len(places) - 1
+    shift = np.uint64(64 - round(np.log2(len(places))))
+    for i in range(len(keys)):
+        key = keys[i]
+        at = np.int64((np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)) >> shift)
+        while places[at] != key and places[at] >= 0:
+            at = (at + 1) & last
+        if places[at] < 0:
+            if 2 * filled > last:
+                return i, filled
+            places[at] = key
+            filled += 1
+        counts[at] += amounts[i] if len(amounts) else 1
+    return len(keys), filled
+
+
+counting_loop = jit(count_loop)
+"""The loop by which `inverseq.io.tally` counts."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from typing import Any
 
 ONE_THREAD = {
@@ -19,15 +20,22 @@ ONE_THREAD = {
 
 
 def side_by_side(
-    work: Callable[..., Any], jobs: Sequence[tuple[Any, ...]], workers: int
+    work: Callable[..., Any], jobs: Sequence[tuple[Any, ...]], workers: int | None
 ) -> Iterator[tuple[int, Any]]:
     """Results of a function of a module, as they finish: (number of the arguments, result).
+
+    With ``None`` there are as many processes as cores; with 0 all is done in this one.
 
     >>> sorted(side_by_side(max, [(1, 2), (5, 3)], workers=1))
     [(0, 2), (1, 5)]
     """
+    if workers == 0:
+        yield from ((number, work(*given)) for number, given in enumerate(jobs))
+        return
+    workers = min(workers or os.cpu_count() or 1, max(len(jobs), 1))
     # Libraries with threads of their own do not survive a fork.
-    with one_thread(), ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    context = get_context("spawn")
+    with one_thread(), ProcessPoolExecutor(workers, context, initializer=follow) as pool:
         running: dict[Future[Any], int] = {}
         try:
             for number, given in enumerate(jobs):
@@ -37,6 +45,21 @@ def side_by_side(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def follow() -> None:
+    """Let a process end with the one that started it, however that ended.
+
+    A pool whose owner was killed would go on with all that was asked for.
+    """
+    owner = parent_process()
+    assert owner is not None
+
+    def watch() -> None:
+        owner.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 @contextmanager

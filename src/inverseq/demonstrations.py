@@ -6,11 +6,12 @@ Demonstrations are arrays with one row per step. They are checked once, here, an
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,12 +19,19 @@ from inverseq import equations
 from inverseq._checks import as_number, as_whole, check_choice, check_kind, check_range
 from inverseq._random import generator
 from inverseq.errors import DamagedFile, InvalidInput
+from inverseq.labels import Labels
 from inverseq.shapes import Integers, MaskTable, States, Table
 from inverseq.task import Task
 from inverseq.transitions import Transitions
 
-FILE_FORMAT = 2
-"""The second one may hold rewards; without them the first is written, which older versions read."""
+if TYPE_CHECKING:
+    from inverseq.history import BackOff, Histories, History
+    from inverseq.io.columns import Names
+    from inverseq.io.logs import Availability, OnBad, Reading, Steps
+
+FILE_FORMAT = 4
+"""The second one may hold rewards, the third labels and what is available, the fourth counts;
+without them the first is written, which older versions read."""
 LARGEST_TABLE = 2**31
 """Beyond this many pairs of states and actions, numbers of states are taken to be labels."""
 
@@ -51,17 +59,28 @@ class Demonstrations:
     terminated: np.ndarray
     """Where an episode truly ended, bool (steps,): nothing that follows such a step counts. An
     episode that was only cut, by a time limit or the end of a recording, did not end."""
-    episodes: np.ndarray
+    episodes: np.ndarray | None
     """The label of each step's episode, integers or text (steps,); its rows lie together. Where
     none are given, a new episode begins after a step that terminated, where the unit changes, and
-    where a step does not begin in the state to which the last one led."""
+    where a step does not begin in the state to which the last one led. Counts have none."""
     units: np.ndarray | None
     """Who acted: the label of an animal, a driver or a patient, integers or text (steps,)."""
     weights: np.ndarray | None
-    """How much each step counts, float64 (steps,); 1 where none are given."""
+    """How much each step counts, float64 (steps,); 1 where none are given. Of counts: how often."""
     rewards: np.ndarray | None
     """The reward that was paid for each step, where the log holds one, float64 (steps,); only
     algorithms that learn from a known reward look at it."""
+    labels: Labels | None
+    """What states and actions are called, where a log gave them names."""
+    available: np.ndarray | None
+    """What could be done in each state of the table, bool (states, actions), where a log says it;
+    `task` takes it over."""
+    counted: bool
+    """Whether each row is a step that was seen as often as it weighs, wherever it was: counts have
+    no order, no episodes and no units."""
+    reading: Reading | None = field(init=False)
+    """What became of the rows of the log, in the demonstrations that were read from one; parts of
+    them have none."""
 
     def __init__(
         self,
@@ -74,6 +93,9 @@ class Demonstrations:
         units: Any = None,
         weights: Any = None,
         rewards: Any = None,
+        labels: Labels | None = None,
+        available: Any = None,
+        counted: bool = False,
     ) -> None:
         given = {"states": states, "actions": actions, "next_states": next_states}
         options = zip(OPTIONS, (terminated, episodes, units, weights, rewards), strict=True)
@@ -95,7 +117,10 @@ class Demonstrations:
             )
         rows.setdefault("terminated", np.zeros(n, bool))
         rows = {name: CHECKS[name](array, name) for name, array in rows.items()}
-        if episodes is None:
+        check_kind(counted, bool, "Demonstrations.counted")
+        if counted:
+            check_counted(rows)
+        elif episodes is None:
             rows["episodes"] = derived_episodes(
                 rows["states"], rows["next_states"], rows["terminated"], rows.get("units")
             )
@@ -103,7 +128,94 @@ class Demonstrations:
             array.flags.writeable = False
         for name in CHECKS:
             object.__setattr__(self, name, rows.get(name))
-        self._check_episodes()
+        object.__setattr__(self, "labels", labels)
+        object.__setattr__(self, "available", available)
+        object.__setattr__(self, "counted", counted)
+        object.__setattr__(self, "reading", None)
+        if self.episodes is not None:
+            self._check_episodes(self.episodes)
+        self._check_labels()
+
+    @classmethod
+    def from_table(
+        cls,
+        table: Any,
+        *,
+        state: Names,
+        action: Names,
+        next_state: Names | None = None,
+        episode: str | None = None,
+        unit: str | None = None,
+        time: str | None = None,
+        terminated: str | None = None,
+        available: Availability | None = None,
+        labels: Labels | None = None,
+        history: History | None = None,
+        on_bad: OnBad = "raise",
+    ) -> Demonstrations:
+        """From somebody's table: of polars, pandas or Arrow, or a dictionary of columns.
+
+        >>> log = {"place": ["home", "home", "port"], "move": ["wait", "run", "drink"]}
+        >>> seen = Demonstrations.from_table(log, state="place", action="move")
+        >>> seen.labels.states, seen.states, seen.next_states
+        (('home', 'port'), array([0, 0]), array([0, 1]))
+        >>> print(seen.reading.remarks[0])
+        open end: 1 row (the first is row 2): the last row of an episode that did not terminate: ...
+
+        Args:
+            table: A row for each step.
+            state: The column with the state, or a list of columns. Integers, text, categories and
+                truth values are labels; they are numbered in sorted order and kept in ``labels``.
+                Floating-point numbers, or one column of lists of numbers, are rows of numbers.
+            action: The column with the action, or a list of columns: labels.
+            next_state: The column or columns with where the step led. Where not given it is the
+                state of the next row of the episode; the last row of an episode is a step only if
+                it terminated, for else nobody knows where it led.
+            episode: The column with the label of the episode. Where not given, all rows of a unit
+                are one episode, and after one that terminated a new one begins.
+            unit: The column with who acted; the same label of an episode under two units is two
+                episodes.
+            time: The column by which the rows of an episode are ordered; else they are in order.
+            terminated: The column that says whether the step truly ended its episode.
+            available: What could be done: the name of a column with a list of labels or of truth
+                values in each row, "seen" for what was ever done in a state, a boolean table in the
+                order of the labels, or a dictionary or a function from the label of a state to
+                labels of actions.
+            labels: The labels to number by, those of other demonstrations or of a model; any other
+                label is a bad row. Where they are those of histories, the states are these too.
+            history: How many states before the present one are part of each state, or "auto" to
+                choose on held-out parts. Fit with ``smoothing``; ``histories`` says which there
+                are, and labels are tuples, in which None stands for the beginning of the episode.
+            on_bad: "raise" to stop at bad rows, "drop" to leave them out; ``reading`` says what was
+                dropped and why.
+        """
+        from inverseq.history import check_history, remembered
+        from inverseq.io.logs import steps_of
+
+        check_history(history, labels)
+        steps = steps_of(
+            table,
+            state=state,
+            action=action,
+            next_state=next_state,
+            episode=episode,
+            unit=unit,
+            time=time,
+            terminated=terminated,
+            available=available,
+            labels=None if labels is None else labels.alone,
+            on_bad=on_bad,
+        )
+        return remembered(cls.from_steps(steps), history, labels)
+
+    @classmethod
+    def from_steps(cls, steps: Steps) -> Demonstrations:
+        """From the steps that were found in a log, with what was found on the way."""
+        seen = cls(
+            **steps.arrays, labels=steps.labels, available=steps.available, counted=steps.counted
+        )
+        object.__setattr__(seen, "reading", steps.reading)
+        return seen
 
     @classmethod
     def from_episodes(
@@ -152,7 +264,7 @@ class Demonstrations:
 
         Episodes are numbered anew, so that none of two parts are merged. Units keep their labels: a
         label that is in two parts is one unit. Where some parts have weights, the others weigh 1;
-        rewards are there only where all parts have them.
+        rewards are there only where all parts have them. With a part of counts, all are counts.
 
         >>> part = Demonstrations([0, 1], [0, 0], [1, 2])
         >>> Demonstrations.concatenate([part, part])
@@ -166,7 +278,18 @@ class Demonstrations:
                     f"`Demonstrations.concatenate` needs parts of one form; part 0 has "
                     f"{parts[0]._form}, part {i} has {part._form}."
                 )
-        lengths = np.concatenate([np.diff(part.starts, append=len(part)) for part in parts])
+            same = np.array_equal(part.available, parts[0].available)  # type: ignore[arg-type]
+            if part.labels != parts[0].labels or not same:
+                raise InvalidInput(
+                    f"`Demonstrations.concatenate` needs parts with the same labels and the same "
+                    f"available actions; those of part {i} are not those of part 0. Read it with "
+                    f"`labels=`."
+                )
+        counted = any(part.counted for part in parts)
+        episodes = None
+        if not counted:
+            lengths = np.concatenate([np.diff(part.starts, append=len(part)) for part in parts])
+            episodes = np.repeat(np.arange(len(lengths)), lengths)
         weighted = any(part.weights is not None for part in parts)
         rewarded = all(part.rewards is not None for part in parts)
 
@@ -178,10 +301,13 @@ class Demonstrations:
             join("actions"),
             join("next_states"),
             terminated=join("terminated"),
-            episodes=np.repeat(np.arange(len(lengths)), lengths),
+            episodes=episodes,
             units=None if parts[0].units is None else join("units"),
             weights=np.concatenate([part.step_weights for part in parts]) if weighted else None,
             rewards=join("rewards") if rewarded else None,
+            labels=parts[0].labels,
+            available=parts[0].available,
+            counted=counted,
         )
 
     # -- what is inside --
@@ -195,20 +321,87 @@ class Demonstrations:
         return self.states.ndim == 1
 
     @property
+    def histories(self) -> Histories | None:
+        """Which histories the states are, where the log was read with ``history``."""
+        return None if self.labels is None else self.labels.histories
+
+    @property
+    def smoothing(self) -> Additive | BackOff:
+        """What `IAVI` smooths counts by: those of histories lean on those of shorter ones.
+
+        >>> log = {"place": ["a", "b", "a", "c"] * 9, "move": ["left", "back", "right", "back"] * 9}
+        >>> seen = Demonstrations.from_table(log, state="place", action="move", history=1)
+        >>> from inverseq import IAVI
+        >>> found = IAVI(smoothing=seen.smoothing).fit(seen, seen.task(0.9))
+        >>> found.predict([("b", "a"), ("c", "a")])
+        array(['right', 'left'], dtype=object)
+        """
+        if self.histories is None:
+            return Additive()
+        from inverseq.history import BackOff
+
+        return BackOff(self.histories, self.histories.strength)
+
+    @property
     def starts(self) -> np.ndarray:
         """The rows in which episodes begin."""
-        return np.flatnonzero(np.append(True, self.episodes[1:] != self.episodes[:-1]))
+        episodes = self.in_order("`Demonstrations.starts`")
+        return np.flatnonzero(np.append(True, episodes[1:] != episodes[:-1]))
 
     @property
     def n_episodes(self) -> int:
         """How many episodes there are."""
+        self.in_order("`Demonstrations.n_episodes`")
         return len(self.starts)
+
+    @property
+    def times_seen(self) -> Integers:
+        """How often each row was seen, int64 (steps,): 1, but of counts as often as it weighs.
+
+        >>> Demonstrations([0, 1], [0, 0], [1, 0], weights=[7, 2], counted=True).times_seen
+        array([7, 2])
+        """
+        return self.step_weights.astype(np.int64) if self.counted else np.ones(len(self), np.int64)
+
+    def in_order(self, what: str, instead: str = "") -> np.ndarray:
+        """The labels of episodes; for what needs them, it raises where steps were counted.
+
+        ``instead`` is another way out for the message to name.
+        """
+        if self.episodes is None:
+            raise InvalidInput(
+                f"{what} needs steps in their order, and these are counts of steps; read the log "
+                f"without `counts`{instead}."
+            )
+        return self.episodes
+
+    def task(self, discount: float, *, temperature: float = 1.0) -> Task:
+        """The task of these demonstrations: their states, actions, labels and what is available.
+
+        The model is counted by the algorithms that need one. Constraints are added by
+        `Task.constrain`, all else by `dataclasses.replace`.
+
+        >>> log = {"place": ["a", "b", "a"], "move": ["go", "back", "go"]}
+        >>> seen = Demonstrations.from_table(log, state="place", action="move", available="seen")
+        >>> seen.task(0.9)
+        Task(2 states, 2 actions, discount 0.9, transitions unknown, 50% of pairs available)
+        """
+        n_states, n_actions = self._sizes()
+        return Task(
+            n_actions,
+            discount,
+            n_states=n_states,
+            available=self.available,
+            temperature=temperature,
+            labels=self.labels,
+        )
 
     def counts(self, n_states: int | None = None, n_actions: int | None = None) -> Counts:
         """How often each pair was seen, and what followed it; for tables.
 
-        Where the numbers of states and actions are not given they are the largest that occur, plus
-        1. What follows a step that terminated does not count, neither here nor there.
+        Where the numbers of states and actions are not given they are those of the labels, or the
+        largest that occur, plus 1. What follows a step that terminated does not count, neither here
+        nor there.
 
         >>> counts = Demonstrations([0, 0, 1], [1, 1, 0], [1, 0, 1]).counts()
         >>> counts.visits
@@ -227,11 +420,8 @@ class Demonstrations:
         for name, value in ("n_states", n_states), ("n_actions", n_actions):
             if value is not None and as_whole(value) < 1:
                 raise InvalidInput(f"`{name}` must be a positive integer; got {value!r}.")
-        if n_states is None:
-            n_states = int(max(self.states.max(), following.max())) + 1
-        if n_actions is None:
-            n_actions = int(self.actions.max()) + 1
-        n_states, n_actions = int(n_states), int(n_actions)
+        states, actions = self._sizes()
+        n_states, n_actions = int(n_states or states or 0), int(n_actions or actions)
         check_range(self.states, n_states, "Demonstrations.states", "n_states")
         check_range(following, n_states, "Demonstrations.next_states", "n_states")
         check_range(self.actions, n_actions, "Demonstrations.actions", "n_actions")
@@ -258,16 +448,20 @@ class Demonstrations:
         return np.ones(len(self)) if self.weights is None else self.weights
 
     def __repr__(self) -> str:
-        parts = [f"{amount(len(self), 'step')} in {amount(self.n_episodes, 'episode')}"]
+        if self.counted:
+            seen = amount(int(self.times_seen.sum()), "step")
+            parts = [f"counts of {seen}, {len(self):,} of them different"]
+        else:
+            parts = [f"{amount(len(self), 'step')} in {amount(self.n_episodes, 'episode')}"]
         if self.tabular:
             parts += [amount(len(np.unique(self.states)), "state")]
         else:
             parts += [f"states of shape {self.states.shape[1:]}"]
         parts += [amount(len(np.unique(self.actions)), "action")]
-        parts += [amount(int(self.terminated.sum()), "end")]
+        parts += [amount(int(self.times_seen[self.terminated].sum()), "end")]
         if self.units is not None:
             parts += [amount(len(np.unique(self.units)), "unit")]
-        if self.weights is not None:
+        if self.weights is not None and not self.counted:
             parts += ["weighted"]
         if self.rewards is not None:
             parts += ["rewarded"]
@@ -303,6 +497,7 @@ class Demonstrations:
         (7, 3)
         """
         check_choice(by, ("unit", "episode"), "by")
+        self.in_order("`Demonstrations.split`")
         if not 0 < as_number(fraction) < 1:
             raise InvalidInput(f"`fraction` must lie between 0 and 1; got {fraction!r}.")
         labels = self.units if by == "unit" else self.episodes
@@ -317,6 +512,26 @@ class Demonstrations:
         n_test = min(max(round(fraction * n), 1), n - 1)
         chosen = generator(seed).permutation(n) < n_test
         return self.select(~chosen[member]), self.select(chosen[member])
+
+    def with_history(
+        self, length: int, n_states: int | None = None
+    ) -> tuple[Demonstrations, Histories]:
+        """The same with up to ``length`` states before the present one as part of each state, and
+        what the new numbers mean; never across episodes or over steps that are missing.
+
+        Labels, where there are any, become tuples of labels; what is available stays so.
+
+        >>> seen = Demonstrations.from_episodes([([0, 1, 0, 2], [0, 2, 1])])
+        >>> augmented, histories = seen.with_history(1)
+        >>> [histories.decode(i) for i in augmented.states]  # -1 is where the episode begins
+        [(-1, 0), (0, 1), (1, 0)]
+        """
+        from inverseq.history import Histories
+
+        self.in_order("`Demonstrations.with_history`")
+        n_states = self._sizes()[0] if n_states is None else n_states
+        histories = Histories.of(self, length, n_states)
+        return histories.encode(self), histories
 
     # -- files --
 
@@ -335,8 +550,11 @@ class Demonstrations:
         from inverseq.io.storage import write_file
 
         columns = {column(name): stored(array) for name, array in self._arrays().items()}
-        version = 1 if self.rewards is None else FILE_FORMAT
+        named = self._named()
+        version = 3 if named else 1 if self.rewards is None else 2
+        version = FILE_FORMAT if self.counted else version
         about = {"inverseq.demonstrations": str(version), "inverseq.sha256": self._checksum()}
+        about |= {f"inverseq.{name}": text for name, text in named.items()}
         sink = pa.BufferOutputStream()
         pq.write_table(
             pa.table(columns, metadata=about), sink, compression="zstd", write_page_checksum=True
@@ -363,7 +581,12 @@ class Demonstrations:
                 raise newer(path, version, FILE_FORMAT)
             table = file.read()
             found = [name for name in CHECKS if column(name) in table.column_names]
-            seen = cls(**{name: restored(table[column(name)]) for name in found})
+            seen = cls(
+                **{name: restored(table[column(name)]) for name in found},
+                labels=Labels.from_plain(json.loads(about.get(b"inverseq.labels", "null"))),
+                available=json.loads(about.get(b"inverseq.available", "null")),
+                counted=json.loads(about.get(b"inverseq.counted", "false")),
+            )
             if seen._checksum().encode() != about[b"inverseq.sha256"]:
                 raise damaged(path, "its checksum does not agree")
         except DamagedFile:
@@ -383,7 +606,61 @@ class Demonstrations:
         checksum = hashlib.sha256()
         for name, array in self._arrays().items():
             checksum.update(f"{name} {array.dtype.str} {array.shape} ".encode() + array.tobytes())
+        for name, text in self._named().items():
+            checksum.update(f"{name} {text}".encode())
         return checksum.hexdigest()
+
+    def _named(self) -> dict[str, str]:
+        """Labels, what is available and whether steps are counted, as JSON, where it is so."""
+        named: dict[str, Any] = {}
+        if self.labels is not None:
+            named["labels"] = self.labels.plain()
+        if self.available is not None:
+            named["available"] = self.available.tolist()
+        if self.counted:
+            named["counted"] = True
+        return {name: json.dumps(data) for name, data in named.items()}
+
+    def _sizes(self) -> tuple[int | None, int]:
+        """How many states, where they are those of a table, and how many actions."""
+        labels, available = self.labels, self.available
+        if available is not None:
+            return len(available), available.shape[1]
+        n_actions = int(self.actions.max()) + 1 if labels is None else len(labels.actions)
+        if not self.tabular:
+            return None, n_actions
+        if labels is not None and labels.states is not None:
+            return len(labels.states), n_actions
+        following = np.where(self.terminated, 0, self.next_states)
+        return int(max(self.states.max(), following.max())) + 1, n_actions
+
+    def _check_labels(self) -> None:
+        labels, available = self.labels, self.available
+        if available is not None:
+            available = np.array(available)
+            if not self.tabular or available.dtype != bool or available.ndim != 2:
+                raise InvalidInput(
+                    f"`Demonstrations.available` must be boolean of shape (states, actions), for "
+                    f"the states of a table; it is {available.dtype} of shape {available.shape}, "
+                    f"for {self._form}."
+                )
+            available.flags.writeable = False
+            object.__setattr__(self, "available", available)
+        if labels is not None and (labels.states is not None) != self.tabular:
+            raise InvalidInput(
+                f"`Labels.states` must be there for the states of a table, and only for them; got "
+                f"{labels!r} for {self._form}."
+            )
+        if labels is None and available is None:
+            return
+        n_states, n_actions = self._sizes()
+        if labels is not None:
+            labels.check(n_states, n_actions, "Demonstrations")
+        check_range(self.actions, n_actions, "Demonstrations.actions", "n_actions")
+        if n_states is not None:
+            following = np.where(self.terminated, 0, self.next_states)
+            check_range(self.states, n_states, "Demonstrations.states", "n_states")
+            check_range(following, n_states, "Demonstrations.next_states", "n_states")
 
     @property
     def _form(self) -> str:
@@ -392,12 +669,12 @@ class Demonstrations:
             return f"{states} and no units"
         return f"{states} and units that are {KINDS[self.units.dtype.kind]}"
 
-    def _check_episodes(self) -> None:
+    def _check_episodes(self, episodes: np.ndarray) -> None:
         def label(row: int) -> str:
-            return repr(self.episodes[row].item())
+            return repr(episodes[row].item())
 
         starts = self.starts
-        first = np.unique(self.episodes[starts], return_index=True)[1]
+        first = np.unique(episodes[starts], return_index=True)[1]
         if len(first) < len(starts):
             row = np.delete(starts, first)[0]
             raise InvalidInput(
@@ -405,7 +682,7 @@ class Demonstrations:
                 f"{label(row)} comes back in row {row}. Sort the rows, or give each run a label of "
                 f"its own."
             )
-        goes_on = self.episodes[1:] == self.episodes[:-1]
+        goes_on = episodes[1:] == episodes[:-1]
         early = np.flatnonzero(goes_on & self.terminated[:-1])
         if early.size:
             raise InvalidInput(
@@ -462,10 +739,23 @@ def tabulated(demonstrations: Demonstrations, task: Task) -> tuple[Task, np.ndar
     """The task with a model, counted where it has none, and the visits of each pair, (S, A)."""
     check_kind(demonstrations, Demonstrations, "demonstrations")
     check_kind(task, Task, "task")
+    task = named(task, demonstrations)
     visits = demonstrations.counts(task.n_states, task.n_actions).visits
     task = task.counted(demonstrations) if task.transitions is None else task
     check_possible(demonstrations, task.available_table())
     return task, visits
+
+
+def named(task: Task, demonstrations: Demonstrations) -> Task:
+    """The task with the labels of the demonstrations where it has none; they must agree."""
+    if demonstrations.labels is None or task.labels == demonstrations.labels:
+        return task
+    if task.labels is None:
+        return replace(task, labels=demonstrations.labels)
+    raise InvalidInput(
+        f"`Demonstrations.labels` must be those of the task, {task.labels!r}; they are "
+        f"{demonstrations.labels!r}. Read the log with `labels=task.labels`."
+    )
 
 
 def check_possible(demonstrations: Demonstrations, available: MaskTable) -> None:
@@ -601,6 +891,22 @@ def check_rewards(array: np.ndarray, name: str) -> np.ndarray:
             f"out, or give no rewards."
         )
     return array
+
+
+def check_counted(rows: dict[str, np.ndarray]) -> None:
+    """Nothing that belongs to an order, and whole numbers of steps."""
+    for name in ("episodes", "units"):
+        if name in rows:
+            raise InvalidInput(
+                f"`Demonstrations.{name}` must not be given with `counted`: counts know none."
+            )
+    weights = rows.get("weights", np.ones(1))
+    broken = np.flatnonzero(weights != np.round(weights))
+    if broken.size:
+        raise InvalidInput(
+            f"`Demonstrations.weights` must be whole where steps are counted, how often each was "
+            f"seen; row {broken[0]} is {weights[broken[0]]}."
+        )
 
 
 OPTIONS = ("terminated", "episodes", "units", "weights", "rewards")

@@ -149,6 +149,18 @@ def count_policy(rho: Values, k: Scalar, available: Mask) -> Values:
     return weight / total(weight)
 
 
+def backed_off_policy(rho: Values, kappa: Scalar, pi: Values) -> Values:
+    r"""The policy of a history from its counts and from the policy of a shorter one.
+
+    .. math:: \pi_k(a|h) = (\rho(h, a) + \kappa \pi_{k-1}(a|h')) / (\sum_b \rho(h, b) + \kappa)
+
+    >>> import numpy as np
+    >>> backed_off_policy(np.array([3.0, 1.0]), 4.0, np.array([0.5, 0.5]))
+    array([0.625, 0.375])
+    """
+    return (rho + kappa * pi) / (total(rho) + kappa)
+
+
 # -- the three words that NumPy, the compiler and JAX spell differently ------------------------
 
 INFINITY = float("inf")

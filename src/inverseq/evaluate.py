@@ -7,7 +7,7 @@ here an exact gauge is behavioural cloning by identity, whatever its reward. *Is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from inverseq import planning
 from inverseq._checks import (
     as_array,
+    as_number,
     as_numbers,
     as_whole,
     check_kind,
@@ -25,6 +26,7 @@ from inverseq._checks import (
 )
 from inverseq.demonstrations import Additive, Demonstrations
 from inverseq.errors import InvalidInput
+from inverseq.solution import Solution, Tables, check_labels
 from inverseq.task import Task
 
 
@@ -38,6 +40,10 @@ class ValueDifference:
     """The authors' script: the mean squared difference."""
     evd_absolute: float
     """The mean absolute difference."""
+
+
+UNKNOWN = (float("nan"), float("nan"))
+"""The interval of what cannot have one. It is one object, so that it is equal to itself."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +63,13 @@ class Likelihood:
     """The accuracy there."""
     steps_choice: int
     """How many those were."""
+    interval: tuple[float, float] | None = None
+    """Where the mean log-likelihood of a step would lie in other logs of this kind, in nats; NaN
+    where there is only one episode, None of counts: what was seen together is not known."""
+    interval_choice: tuple[float, float] | None = None
+    """The same where there was a choice."""
+    over: str | None = None
+    """What was taken to be independent: every "episode", or every "unit"; None of counts."""
 
     @property
     def bits(self) -> float:
@@ -67,6 +80,21 @@ class Likelihood:
     def bits_choice(self) -> float:
         """The same where there was a choice."""
         return self.nats_choice / float(np.log(2))
+
+    @property
+    def interval_bits(self) -> tuple[float, float] | None:
+        """The interval in bits."""
+        return in_bits(self.interval)
+
+    @property
+    def interval_bits_choice(self) -> tuple[float, float] | None:
+        """The interval where there was a choice, in bits."""
+        return in_bits(self.interval_choice)
+
+
+def in_bits(nats: tuple[float, float] | None) -> tuple[float, float] | None:
+    """An interval of nats in bits, if there is one."""
+    return None if nats is None else (nats[0] / float(np.log(2)), nats[1] / float(np.log(2)))
 
 
 @dataclass(frozen=True)
@@ -214,7 +242,7 @@ def reward_correlation(recovered: Any, reward: Any, available: Any = None) -> fl
 
 
 def log_probabilities(policy: Any, demonstrations: Demonstrations) -> np.ndarray:
-    """The log-probability that a policy (S, A) gives to each step, (steps,), in nats.
+    """The log-probability that a policy (S, A) or a solution gives to each step, (steps,), in nats.
 
     Causal: that of a step depends on its state and its action, and on nothing that follows.
 
@@ -222,41 +250,150 @@ def log_probabilities(policy: Any, demonstrations: Demonstrations) -> np.ndarray
     >>> log_probabilities(np.array([[1.0, 0.0]]), seen)
     array([  0., -inf])
     """
-    policy, d = check_rows(policy), demonstrations
+    log_pi, rows = foretold(policy, demonstrations)
+    return np.asarray(log_pi[rows, demonstrations.actions])
+
+
+def foretold(policy: Any, demonstrations: Demonstrations) -> tuple[np.ndarray, np.ndarray]:
+    """Log-probabilities of actions, and in which row of them each step finds its own."""
+    d = demonstrations
     check_kind(d, Demonstrations, "demonstrations")
-    states = as_numbers(d.states, len(policy), "Demonstrations.states", "len(policy)")
-    check_range(d.actions, policy.shape[1], "Demonstrations.actions", "n_actions")
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(policy[states, d.actions]))
+    if isinstance(policy, Solution):
+        check_labels(policy, d)
+        check_range(d.actions, policy.n_actions, "Demonstrations.actions", "n_actions")
+        if not isinstance(policy.found, Tables):
+            return policy.predict_log_proba(d.states), np.arange(len(d))
+        n_states = len(policy.found.q)
+        log_pi = policy.predict_log_proba(np.arange(n_states))
+    else:
+        policy = check_rows(policy)
+        n_states = len(policy)
+        with np.errstate(divide="ignore"):
+            log_pi = np.log(policy)
+    states = as_numbers(d.states, n_states, "Demonstrations.states", "len(policy)")
+    check_range(d.actions, log_pi.shape[1], "Demonstrations.actions", "n_actions")
+    return log_pi, states
 
 
-def likelihood(policy: Any, demonstrations: Demonstrations, available: Any = None) -> Likelihood:
-    """How well a policy (S, A) foretells the actions of demonstrations.
+def likelihood(
+    policy: Any, demonstrations: Demonstrations, available: Any = None, *, level: float = 0.95
+) -> Likelihood:
+    """How well a policy (S, A) or a solution foretells the actions of demonstrations.
+
+    A solution is asked for its policy under the constraints, if it has any, also where states are
+    rows of numbers; it knows what was available. Intervals are over units where there are at least
+    `FEWEST_UNITS`, else over episodes: see `interval`. Of counts there is the mean alone.
 
     >>> seen = Demonstrations([0, 0], [0, 1], [0, 0])
     >>> round(likelihood(np.array([[0.5, 0.5]]), seen).bits, 3)
     -1.0
     """
-    log_pi, d = log_probabilities(policy, demonstrations), demonstrations
-    policy = np.asarray(policy)
-    best = (policy == policy.max(axis=1, keepdims=True)) & (policy > 0)
-    hit = (best / np.maximum(best.sum(axis=1, keepdims=True), 1))[d.states, d.actions]
+    d = demonstrations
+    log_pi, rows = foretold(policy, d)
     choice = np.ones(len(d), bool)
     if available is not None:
-        available = shaped(available, policy.shape, "available", bool)
-        choice = available.sum(axis=1)[d.states] > 1
-    weights = d.step_weights
+        available = shaped(available, log_pi.shape, "available", bool)
+        choice = available.sum(axis=1)[rows] > 1
+    elif isinstance(policy, Solution):
+        choice = policy.can(d.states).sum(axis=1) > 1
+    return scored(log_pi, rows, choice, d, level=level)
+
+
+def scored(
+    log_pi: np.ndarray,
+    rows: np.ndarray,
+    choice: np.ndarray,
+    demonstrations: Demonstrations,
+    *,
+    level: float = 0.95,
+) -> Likelihood:
+    """How well log-probabilities foretell actions, wherever they come from.
+
+    >>> seen = Demonstrations([0, 0], [0, 1], [0, 0])
+    >>> scored(np.log([[0.5, 0.5]]), np.zeros(2, int), np.ones(2, bool), seen).accuracy
+    0.5
+
+    Args:
+        log_pi: Log-probabilities, (rows, actions).
+        rows: Which of its rows is that of each step.
+        choice: In which steps there was a choice.
+        demonstrations: The steps.
+        level: How often the intervals are to cover.
+    """
+    d = demonstrations
+    best = (log_pi == log_pi.max(axis=1, keepdims=True)) & np.isfinite(log_pi)
+    hit = (best / np.maximum(best.sum(axis=1, keepdims=True), 1))[rows, d.actions]
+    each = log_pi[rows, d.actions]
+    every = np.ones(len(d), bool)
+    weights, times = d.step_weights, d.times_seen
 
     def mean(x: np.ndarray, where: np.ndarray) -> float:
         # A step of weight 0 says nothing, not even where it is impossible.
         where = where & (weights > 0)
         return float(np.average(x[where], weights=weights[where])) if where.any() else float("nan")
 
-    every = np.ones(len(d), bool)
-    return Likelihood(
-        mean(log_pi, every), mean(hit, every), len(d),
-        mean(log_pi, choice), mean(hit, choice), int(choice.sum()),
+    found = Likelihood(
+        mean(each, every), mean(hit, every), int(times.sum()),
+        mean(each, choice), mean(hit, choice), int(times[choice].sum()),
     )  # fmt: skip
+    if d.counted:
+        return found
+    over, member = groups(d)
+    overall, chosen = (interval(each, weights * part, member, level) for part in (every, choice))
+    return replace(found, interval=overall, interval_choice=chosen, over=over)
+
+
+def interval(
+    values: np.ndarray, weights: np.ndarray, member: np.ndarray, level: float = 0.95
+) -> tuple[float, float]:
+    """Where the weighted mean of steps would lie in other logs: steps of a group go together.
+
+    The standard error is by how much the mean moves when one group after another is left out (the
+    jackknife, which of groups of one size is the usual one), and the quantiles are Student's with
+    as many degrees of freedom as groups, less one. NaN for less than two groups with any weight, or
+    where a value is infinite.
+
+    >>> low, high = interval(np.array([0.0, 0.0, 1.0, 1.0]), np.ones(4), np.array([0, 0, 1, 1]))
+    >>> round((low + high) / 2, 9), round((high - low) / 2, 2)  # 12.7 standard errors of 0.5
+    (0.5, 6.35)
+    """
+    from scipy.special import stdtrit
+
+    if not 0 < as_number(level) < 1:
+        raise InvalidInput(f"`level` must lie between 0 and 1; got {level!r}.")
+    counts = weights > 0
+    labels, member = np.unique(member[counts], return_inverse=True)
+    values, weights, n = values[counts], weights[counts], len(labels)
+    if n < 2 or not np.isfinite(values).all():
+        return UNKNOWN
+    mean = float(np.average(values, weights=weights))
+    left = weights.sum() - np.bincount(member, weights)
+    moved = np.bincount(member, weights * (values - mean)) / left
+    error = float(np.sqrt((n - 1) / n * (moved**2).sum()))
+    reach = float(stdtrit(n - 1, 0.5 + level / 2)) * error
+    return mean - reach, mean + reach
+
+
+def groups(demonstrations: Demonstrations) -> tuple[str, np.ndarray]:
+    """What is taken to be independent, "unit" or "episode", and the number of each step's.
+
+    Units where there are at least `FEWEST_UNITS`, for those who act more than once resemble
+    themselves; of fewer there is nothing to tell a spread from.
+
+    >>> groups(Demonstrations([0, 1, 0], [0, 0, 0], [1, 0, 1], episodes=["b", "b", "a"]))
+    ('episode', array([1, 1, 0]))
+    """
+    d = demonstrations
+    if d.units is not None:
+        labels, member = np.unique(d.units, return_inverse=True)
+        if len(labels) >= FEWEST_UNITS:
+            return "unit", member
+    episodes = d.in_order("What draws or divides by episodes")
+    return "episode", np.unique(episodes, return_inverse=True)[1]
+
+
+FEWEST_UNITS = 5
+"""With fewer units than that, episodes are taken to be independent."""
 
 
 def baselines(
@@ -284,14 +421,24 @@ def baselines(
         n_states = max(n_states, int(max(d.next_states.max() for d in (train, test))) + 1)
     available = task.available_table(n_states)
     visits = train.counts(n_states, task.n_actions).visits
-    uniform = available / available.sum(axis=1, keepdims=True)
+    policies = plainest(visits, available, smoothing)
+    return {name: likelihood(policy, test, available) for name, policy in policies.items()}
+
+
+def plainest(
+    visits: Any, available: np.ndarray, smoothing: Additive = Additive(1.0)
+) -> dict[str, np.ndarray]:
+    """The policies of `baselines`, (S, A), from the visits of each pair.
+
+    >>> plainest(np.array([[3.0, 1.0]]), np.ones((1, 2), bool))["uniform"]
+    array([[0.5, 0.5]])
+    """
     overall = np.broadcast_to(visits.sum(axis=0), visits.shape)
-    policies = {
-        "uniform": uniform,
+    return {
+        "uniform": available / available.sum(axis=1, keepdims=True),
         "frequencies": smoothing.policy(overall, available),
         "cloning": smoothing.policy(visits, available),
     }
-    return {name: likelihood(policy, test, available) for name, policy in policies.items()}
 
 
 def violations(demonstrations: Demonstrations, task: Task, region: Any = None) -> Violations:
@@ -309,7 +456,7 @@ def violations(demonstrations: Demonstrations, task: Task, region: Any = None) -
     check_kind(task, Task, "task")
     check_range(d.actions, task.n_actions, "Demonstrations.actions", "Task.n_actions")
     safe = task.safe(d.states)[np.arange(len(d)), d.actions]
-    blown = 0
+    blown, times = 0, d.times_seen
     if region is not None:
         inside = as_array(region, "region")
         if inside.dtype != bool or inside.ndim != 1:
@@ -321,5 +468,5 @@ def violations(demonstrations: Demonstrations, task: Task, region: Any = None) -
         # What is written after an end need not be a state.
         there = np.where(d.terminated & (d.next_states >= len(inside)), here, d.next_states)
         check_range(there, len(inside), "Demonstrations.next_states", "len(region)")
-        blown = int((safe & inside[there] & ~inside[here]).sum())
-    return Violations(int((~safe).sum()), blown, len(d))
+        blown = int(times[safe & inside[there] & ~inside[here]].sum())
+    return Violations(int(times[~safe].sum()), blown, int(times.sum()))

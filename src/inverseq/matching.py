@@ -59,6 +59,7 @@ def problem(
 ) -> tuple[Task, Seen, np.ndarray | None]:
     """The task with a model, what was seen, and the viable actions where there are constraints."""
     task, pairs = tabulated(demonstrations, task)
+    demonstrations.in_order("Maximum entropy, which matches visits of whole episodes,")
     # Checked before the work: a reward that no policy may follow helps nobody.
     safe = planning.viable(task, pairs.sum(axis=1) > 0) if task.constraints else None
     discount = task.discount if discounted else 1.0

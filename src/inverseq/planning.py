@@ -376,16 +376,41 @@ def no_way_out(task: Task, state: int) -> str:
     here = np.array([state])
     can = task.available_table()[state]
     left = task.safe(here)[0]
-    met = [c.name for c in task.constraints if (can & ~c.allows(here)[0]).any()]
-    detail = f"its {int(can.sum())} available actions meet the constraints {met}"
-    if left.any():
-        rest = np.flatnonzero(left).tolist()
-        detail += f" and actions {rest}, which they allow, may lead to states with no way out"
+    met = broken(task, state)
+    if not met:
+        end = dead_end(task, state)
+        detail = (
+            f"its {int(can.sum())} available actions keep all constraints, but may lead to states "
+            f"with no way out, such as state {end}, where each breaks one of {broken(task, end)}"
+        )
+    else:
+        detail = f"its {int(can.sum())} available actions meet the constraints {met}"
+        if left.any():
+            rest = np.flatnonzero(left).tolist()
+            detail += f" and actions {rest}, which they allow, may lead to states with no way out"
     return (
         f"`Task.constraints` must leave a viable action in every state that an episode can reach; "
         f"state {state} has none: {detail}. Raise a threshold, make another action available, or "
         f"say with `Task(initial=...)` where episodes begin."
     )
+
+
+def broken(task: Task, state: int) -> list[str]:
+    """The constraints that some available action of a state breaks, by name."""
+    here = np.array([state])
+    can = task.available_table()[state]
+    return [c.name for c in task.constraints if (can & ~c.allows(here)[0]).any()]
+
+
+def dead_end(task: Task, state: int) -> int:
+    """The nearest state that safe actions may lead to and in which none is left."""
+    model = task.continuing
+    safe = task.safe(np.arange(model.n_states))
+    reached = np.arange(model.n_states) == state
+    while safe[reached].any(axis=1).all():
+        pairs = np.flatnonzero((reached[:, None] & safe).ravel())
+        reached[model.matrix[pairs].indices] = True
+    return int(np.flatnonzero(reached & ~safe.any(axis=1))[0])
 
 
 # -- shared pieces -----------------------------------------------------------------------------

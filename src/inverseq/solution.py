@@ -18,6 +18,7 @@ from inverseq._checks import as_array, as_numbers, check_kind, check_range
 from inverseq.demonstrations import Demonstrations
 from inverseq.errors import DamagedFile, InvalidInput
 from inverseq.io import storage
+from inverseq.labels import Labels, are_labels, columns_of
 from inverseq.nets import MLP, DeepSets, Network, Params, leaves, tree
 from inverseq.shapes import MaskTable, Table
 from inverseq.task import Task
@@ -206,6 +207,62 @@ class Networks:
         return np.concatenate(found).astype(float)
 
 
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """How far a table of estimates may be from what it estimates, entry by entry.
+
+    NaN where nothing was measured: what is not available, and states that the log never shows.
+    """
+
+    error: Table
+    """The standard error."""
+    low: Table
+    """The lower end of an interval that covers the truth as often as the level says."""
+    high: Table
+    """The upper end."""
+
+    def __post_init__(self) -> None:
+        for name, array in self.arrays().items():
+            if array.shape != self.error.shape:
+                raise InvalidInput(
+                    f"`Spread.{name}` must have the shape of `error`, {self.error.shape}; it has "
+                    f"{array.shape}."
+                )
+            array.flags.writeable = False
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The arrays by name."""
+        return {"error": self.error, "low": self.low, "high": self.high}
+
+
+@dataclass(frozen=True, eq=False)
+class Uncertainty:
+    """What chance did to the tables of a solution; `inverseq.uncertainty` measures it."""
+
+    reward: Spread
+    """Of ``r(s, a)``."""
+    q: Spread
+    """Of ``Q(s, a)``, without constraints."""
+    policy: Spread
+    """Of the demonstrator's probabilities, without constraints."""
+    method: str
+    """"delta" or "bootstrap"."""
+    level: float
+    """How often the intervals are to cover the truth."""
+    why: str
+    """Why this method."""
+    over: str = ""
+    """What the bootstrap drew: "episode" or "unit"."""
+    replications: int = 0
+    """How often it drew."""
+    seed: int | None = None
+    """What it drew with."""
+
+
+SPREADS = ("reward", "q", "policy")
+HARDLY = 10
+"""A state with fewer visits says hardly anything: of a fair coin thrown nine times the share of
+heads has a standard error of 0.17."""
 LARGEST_BATCH = 4096
 """So many states are put through a network at once: more would only need memory."""
 NEEDS_CONSTRAINTS = (
@@ -239,6 +296,12 @@ class Solution:
     """The demonstrator's: policies are ``softmax(Q / temperature)``."""
     info: Info
     """How it was found, and how far to trust it."""
+    labels: Labels | None = None
+    """What states and actions are called. Every function takes labels that are text or tuples in
+    the place of numbers; labels that are integers are turned into numbers by
+    ``labels.state_numbers``."""
+    uncertainty: Uncertainty | None = None
+    """How far chance may have moved its tables, where that was measured: `inverseq.uncertainty`."""
 
     # -- functions of states --
 
@@ -254,7 +317,9 @@ class Solution:
         Where the reward is no function of states and actions, in the zero gauge of networks, it is
         what the policy says of the action beyond what it says of the state to which it led.
         """
-        rows = self.found.check(states)
+        rows = self._rows(states)
+        if self.labels is not None and are_labels(actions):
+            actions = self.labels.action_numbers(actions)
         actions = np.asarray(actions)
         check_range(actions, self.n_actions, "actions", "n_actions")
         each = np.arange(len(rows))
@@ -275,7 +340,7 @@ class Solution:
 
         The log-sum-exp in place of the maximum where the solution's backup is "soft".
         """
-        rows = self.found.check(states)
+        rows = self._rows(states)
         return self._value(*(self.found.look_up(name, rows) for name in ("q", "available")))
 
     def q_constrained(self, states: Any) -> np.ndarray:
@@ -287,7 +352,7 @@ class Solution:
 
         The log-sum-exp in place of the maximum where the solution's backup is "soft".
         """
-        rows = self.found.check(states)
+        rows = self._rows(states)
         return self._value(*(self.found.look_up(name, rows) for name in ("q_constrained", "safe")))
 
     def predict_proba(self, states: Any, *, constrained: bool = True) -> np.ndarray:
@@ -296,11 +361,22 @@ class Solution:
         ``constrained=False`` asks for the demonstrator's own policy instead. Where nothing is left
         to do, the row is 0 throughout.
         """
-        return np.asarray(np.exp(self._log_policy(self.found.check(states), constrained)))
+        return np.asarray(np.exp(self.predict_log_proba(states, constrained=constrained)))
+
+    def predict_log_proba(self, states: Any, *, constrained: bool = True) -> np.ndarray:
+        """The logarithm of `predict_proba`, which does not round to minus infinity."""
+        return self._log_policy(self._rows(states), constrained)
+
+    def can(self, states: Any) -> np.ndarray:
+        """What the demonstrator could do, bool (batch, actions)."""
+        return self._look_up("available", states)
 
     def predict(self, states: Any, *, constrained: bool = True) -> np.ndarray:
-        """The best action of each state (greedy), (batch,)."""
-        rows = self.found.check(states)
+        """The best action of each state (greedy), (batch,).
+
+        Asked in labels it answers in labels; asked in numbers, in numbers.
+        """
+        rows = self._rows(states)
         log_pi = self._log_policy(rows, constrained)
         stuck = np.flatnonzero(np.isneginf(log_pi).all(axis=1))
         if stuck.size:
@@ -308,12 +384,18 @@ class Solution:
                 f"`Solution.predict` must be asked about states with a viable action; state "
                 f"{rows[stuck[0]]} (row {stuck[0]}) has none under the constraints."
             )
-        return np.asarray(log_pi.argmax(axis=1))
+        best = np.asarray(log_pi.argmax(axis=1))
+        if self.labels is None or not are_labels(states):
+            return best
+        names = np.empty(self.n_actions, object)
+        names[:] = self.labels.actions
+        return np.asarray(names[best])
 
     def score(self, demonstrations: Demonstrations, *, constrained: bool = True) -> float:
         """The mean log-likelihood per step, in nats; minus infinity with a forbidden step."""
         check_kind(demonstrations, Demonstrations, "demonstrations")
-        rows = self.found.check(demonstrations.states)
+        check_labels(self, demonstrations)
+        rows = self._rows(demonstrations.states)
         check_range(demonstrations.actions, self.n_actions, "actions", "n_actions")
         each = self._log_policy(rows, constrained)[np.arange(len(rows)), demonstrations.actions]
         weights = demonstrations.step_weights
@@ -382,6 +464,51 @@ class Solution:
         """Which states the demonstrations show, (S,); None where there were no demonstrations."""
         return None if self.tables.visits is None else self.tables.visits.sum(axis=1) > 0
 
+    def to_table(self) -> Any:
+        """An Arrow table with a row for each state and action, under their labels.
+
+        Labels of several columns are columns ``state_1``, ``state_2`` and so on. Of a history the
+        present state is ``state``; ``before_1``, ``before_2`` and so on are those before it, null
+        where it says nothing of them, and ``begins`` is whether the episode begins with it. Polars
+        and pandas take it as it is: ``polars.from_arrow(table)``, ``table.to_pandas()``.
+
+        >>> import inverseq as iq
+        >>> log = {"place": ["a", "b", "a"], "move": ["go", "back", "go"]}
+        >>> seen = iq.Demonstrations.from_table(log, state="place", action="move")
+        >>> found = iq.BehaviouralCloning(prior=1.0).fit(seen, seen.task(0.9))
+        >>> found.to_table().select(["state", "action", "probability", "visits"]).to_pylist()[1]
+        {'state': 'a', 'action': 'go', 'probability': 0.666..., 'visits': 1.0}
+        """
+        import pyarrow as pa
+
+        tables = self.tables
+        n_states, n_actions = tables.q.shape
+        labels = self.labels or Labels(range(n_states), range(n_actions))
+        states, actions = np.divmod(np.arange(n_states * n_actions), n_actions)
+        columns: dict[str, Any] = {}
+        for named, numbers in (
+            (labels.state_columns(), states),
+            (columns_of("action", labels.actions), actions),
+        ):
+            columns |= {name: pa.array(c).take(pa.array(numbers)) for name, c in named.items()}
+        columns |= {
+            "reward": tables.reward.ravel(),
+            "q": tables.q.ravel(),
+            "probability": self.policy_table.ravel(),
+            "available": tables.available.ravel(),
+        }
+        if tables.visits is not None:
+            columns["visits"] = tables.visits.ravel()
+        return pa.table(columns)
+
+    @property
+    def scarce(self) -> np.ndarray | None:
+        """Which states the demonstrations never or hardly show (fewer than `HARDLY` visits), (S,).
+
+        What stands there is convention or chance. None where there were no demonstrations.
+        """
+        return None if self.tables.visits is None else self.tables.visits.sum(axis=1) < HARDLY
+
     # -- other views --
 
     def regauge(self, gauge: Gauge, task: Task, *, backup: Backup | None = None) -> Solution:
@@ -421,6 +548,28 @@ class Solution:
             self.tables.visits,
         )
 
+    def unconstrained(self) -> Solution:
+        """The same without what the constraints made of it: the demonstrator's own policy.
+
+        >>> import numpy as np, inverseq as iq
+        >>> task = iq.Task(2, 0.5, transitions=np.ones((1, 2, 1)))
+        >>> ruled = task.constrain(iq.Constraint(np.array([[1.0, 0.0]]), 0.5))
+        >>> found = iq.IAVI().solve(np.array([[0.25, 0.75]]), ruled)
+        >>> found.policy_table, found.unconstrained().policy_table
+        (array([[0., 1.]]), array([[0.25, 0.75]]))
+        """
+        if not self.constrained:
+            return self
+        found = self.found
+        free: Tables | Networks
+        if isinstance(found, Tables):
+            free = replace(found, safe=None, q_constrained=None)
+        else:
+            task = None if found.task is None else found.task.unconstrained()
+            free = replace(found, constrained=False, task=task)
+        info = replace(self.info, task=dict(self.info.task) | {"constraints": []})
+        return replace(self, found=free, info=info)
+
     @classmethod
     def recovered(cls, found: Any, task: Task, info: Info, visits: np.ndarray | None) -> Solution:
         """From a `gauges.Recovery`; what ``info`` says of the task stays."""
@@ -436,7 +585,7 @@ class Solution:
         )
         available = task.available_table()
         tables = Tables(found.reward, found.q, available, found.safe, found.q_constrained, visits)
-        return cls(tables, task.temperature, info)
+        return cls(tables, task.temperature, info, task.labels)
 
     def timed(self, seconds: float) -> Solution:
         """The same with its wall time, once all is done."""
@@ -459,6 +608,12 @@ class Solution:
                 **{name: getattr(found, name) for name in KEPT},
             }
         about = {"temperature": self.temperature, "info": plain(dataclasses.asdict(self.info))}
+        if self.labels is not None:
+            about["labels"] = self.labels.plain()
+        if (spread := self.uncertainty) is not None:
+            fields = {f.name: getattr(spread, f.name) for f in dataclasses.fields(spread)}
+            arrays |= leaves({name: fields.pop(name).arrays() for name in SPREADS}, "uncertainty")
+            about["uncertainty"] = fields
         storage.write_folder(folder, "solution", arrays, kept | about)
 
     @classmethod
@@ -481,8 +636,15 @@ class Solution:
             known["change"] = tuple(map(float, known["change"]))
             known["residual"] = None if known["residual"] is None else float(known["residual"])
             info, temperature = Info(**known), float(settings["temperature"])
+            labels = Labels.from_plain(settings.get("labels"))
+            about = settings.get("uncertainty")
+            if about is not None:
+                parts = tree(arrays, "uncertainty")
+                reward, q, policy = (Spread(**parts[name]) for name in SPREADS)
+                about = Uncertainty(reward, q, policy, **about)
+                arrays = {n: x for n, x in arrays.items() if not n.startswith("uncertainty/")}
             if settings["kind"] == "tables":
-                return cls(Tables(**arrays), temperature, info)
+                return cls(Tables(**arrays), temperature, info, labels, about)
             scaling = arrays.pop("scaling")
             params = tree(arrays, "params")
             made = network or known_network(settings["network"])
@@ -500,10 +662,16 @@ class Solution:
             )
         if task is not None:
             check_same(assumptions(task), info.task)
-        return cls(Networks(made, params, scaling, **kept, task=task), temperature, info)
+        return cls(Networks(made, params, scaling, **kept, task=task), temperature, info, labels)
+
+    def _rows(self, states: Any) -> np.ndarray:
+        """States as numbers or rows of numbers, checked."""
+        if self.labels is not None and self.labels.states is not None and are_labels(states):
+            states = self.labels.state_numbers(states)
+        return self.found.check(states)
 
     def _look_up(self, name: str, states: Any) -> np.ndarray:
-        return self.found.look_up(name, self.found.check(states))
+        return self.found.look_up(name, self._rows(states))
 
     def _value(self, q: np.ndarray, safe: np.ndarray) -> np.ndarray:
         soft = self.info.backup == "soft"
@@ -564,6 +732,16 @@ def known_network(settings: Any) -> Network | None:
     fields = {k: tuple(v) if isinstance(v, list) else v for k, v in settings.items() if k != "is"}
     network: Network = kinds[settings["is"]](**fields)
     return network
+
+
+def check_labels(solution: Solution, demonstrations: Demonstrations) -> None:
+    """Raise where numbers of states or actions stand for something else in the demonstrations."""
+    own, given = solution.labels, demonstrations.labels
+    if own is not None and given is not None and own != given:
+        raise InvalidInput(
+            f"`demonstrations` must have the labels of the solution, {own!r}; they have {given!r}. "
+            f"Read the log with `labels=solution.labels`."
+        )
 
 
 def check_same(given: Mapping[str, Any], kept: Mapping[str, Any]) -> None:

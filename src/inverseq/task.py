@@ -26,6 +26,7 @@ from inverseq._checks import (
     table_of_states,
 )
 from inverseq.errors import InvalidInput
+from inverseq.labels import Labels
 from inverseq.shapes import Sparse, States
 from inverseq.transitions import Transitions, never_ending
 
@@ -159,6 +160,8 @@ class Task:
     """Where every action of a state of a table is forbidden. "viable": actions that may lead into
     such a state are forbidden as well, and it is an error only if an episode can begin there or a
     demonstration was there. "raise": any such state is an error."""
+    labels: Labels | None
+    """What states and actions are called; solutions take it over."""
 
     def __init__(
         self,
@@ -173,6 +176,7 @@ class Task:
         temperature: float = 1.0,
         constraints: Sequence[Constraint] = (),
         on_empty: Literal["viable", "raise"] = "viable",
+        labels: Labels | None = None,
     ) -> None:
         def put(name: str, value: Any) -> None:
             object.__setattr__(self, name, value)
@@ -263,6 +267,9 @@ class Task:
         put("temperature", float(temperature))
         put("constraints", ())
         put("on_empty", on_empty)
+        if labels is not None:
+            labels.check(n_states, n_actions, "Task")
+        put("labels", labels)
         self._constrain(constraints)
         if discount == 1 and transitions is not None:
             self._check_termination()

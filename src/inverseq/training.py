@@ -34,10 +34,10 @@ from inverseq._checks import as_array, as_number, as_whole, check_choice, check_
 from inverseq._processes import side_by_side
 from inverseq._progress import Bar
 from inverseq._random import generator
-from inverseq.demonstrations import Demonstrations, check_possible
+from inverseq.demonstrations import Demonstrations, check_possible, named
 from inverseq.errors import Diverged, InvalidInput, MissingExtra, NotConverged
 from inverseq.io import storage
-from inverseq.nets import MLP, DeepSets, Network, Params, need_jax, need_optax
+from inverseq.nets import MLP, DeepSets, Network, Params, need_jax
 from inverseq.shapes import Array
 from inverseq.solution import Info, Networks, Solution, Tables, assumptions, plain
 from inverseq.task import Task
@@ -46,6 +46,10 @@ CHUNK_SECONDS = 0.5
 """How long a chunk takes: an interrupt waits for its end."""
 CHECKPOINT_SECONDS = 30.0
 """How much work an interruption may cost."""
+BLOCK = 64
+"""For how many iterations minibatches are drawn at once."""
+BETAS = (0.9, 0.999)
+"""How much of what they were Adam's two means keep in an iteration."""
 EXPLODED = 1e12
 """A squared error beyond this will not come back."""
 AUDITED = 4096
@@ -244,6 +248,7 @@ class Problem:
     def __init__(self, demonstrations: Demonstrations, task: Task, settings: Trained) -> None:
         check_kind(demonstrations, Demonstrations, "demonstrations")
         check_kind(task, Task, "task")
+        task = named(task, demonstrations)
         self.settings, self.seen = settings, demonstrations
         self.tabular, self.dtype = demonstrations.tabular, np.dtype(settings.precision)
         self.task = task
@@ -366,7 +371,7 @@ class Problem:
                 self.settings.network, dict(params), self.scaling, task.n_actions,
                 task.temperature, task.discount, self.constrained, task.available is not None, task,
             )  # fmt: skip
-            return Solution(found, task.temperature, info)
+            return Solution(found, task.temperature, info, task.labels)
         assert self.visits is not None
         said = {name: self.evaluate(part) for name, part in params.items()}
         return tabulated(said, task, self.visits, self.safe, info)
@@ -392,7 +397,7 @@ def tabulated(
     tables = Tables(reward, np.where(available, q, -np.inf), available, safe, q_c, visits)
     unvisited = int((visits.sum(axis=1) == 0).sum())
     info = replace(info, task=assumptions(task), unvisited_states=unvisited)
-    return Solution(tables, task.temperature, info)
+    return Solution(tables, task.temperature, info, task.labels)
 
 
 # -- the compiled part -------------------------------------------------------------------------
@@ -406,6 +411,42 @@ class State(NamedTuple):
     target: Params
     """The copies that follow slowly, of those that have one."""
     optimiser: Any
+    """`Moments`; nothing where the slope itself is followed."""
+
+
+class Moments(NamedTuple):
+    """What Adam remembers of the slopes."""
+
+    count: Array
+    """How many there were."""
+    mean: Params
+    square: Params
+    """The mean of their squares."""
+
+
+def adam(moments: Moments, slope: Params) -> tuple[Params, Moments]:
+    """The direction of Adam (Kingma and Ba 2015), and what it remembers then.
+
+    Equal to that of optax up to rounding. That one divides every entry by each of its two
+    corrections, which costs as much as everything else in it; here they are two numbers.
+    """
+    jax = need_jax()
+    count = moments.count + 1
+
+    def follow(mean: Params, of: Callable[[Array], Array], beta: float) -> Params:
+        return jax.tree.map(lambda m, g: m + (1 - beta) * (of(g) - m), mean, slope)
+
+    def share(beta: float) -> Array:
+        """How much of a mean that began at 0 is known: 1 - beta ** count."""
+        return -jax.numpy.expm1(count * float(np.log(beta)))
+
+    mean = follow(moments.mean, lambda g: g, BETAS[0])
+    square = follow(moments.square, lambda g: g * g, BETAS[1])
+    first, second = 1 / share(BETAS[0]), 1 / share(BETAS[1])
+    direction = jax.tree.map(
+        lambda m, v: first * m / (jax.numpy.sqrt(second * v) + 1e-8), mean, square
+    )
+    return direction, Moments(count, mean, square)
 
 
 class Report(NamedTuple):
@@ -441,9 +482,8 @@ def program(
 
     ``network`` may be a packed one of sets. A minibatch that does not fit is computed by the whole.
     """
-    jax, optax = need_jax(), need_optax()
+    jax = need_jax()
     space = jax.numpy
-    chain = optax.scale_by_adam() if optimiser == "adam" else optax.identity()
     whole = replace(network, room=None) if isinstance(network, DeepSets) else network
     packs = isinstance(network, DeepSets) and network.room is not None
 
@@ -454,7 +494,9 @@ def program(
         first = [own.get(twin_of(name), own[name]) for name in rule.names]
         keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(space.array(first))
         params = jax.vmap(lambda k: whole.init(k, n_inputs, n_actions))(keys)
-        return State(params, followed(params), chain.init(params))
+        none = jax.tree.map(space.zeros_like, params)
+        kept = Moments(space.zeros(()), none, none) if optimiser == "adam" else ()
+        return State(params, followed(params), kept)
 
     def followed(params: Params) -> Params:
         return jax.tree.map(lambda x: x[rule.followed :], params)
@@ -489,12 +531,14 @@ def program(
 
     def step(state: State, batch: Batch, rates: Array) -> tuple[State, Array]:
         slope, losses = descend(state.params, state.target, batch)
-        updates, kept = chain.update(slope, state.optimiser)
+        kept = state.optimiser
+        if optimiser == "adam":
+            slope, kept = adam(kept, slope)
 
-        def moved(p: Array, u: Array) -> Array:
-            return p - rates.reshape(-1, *[1] * (p.ndim - 1)) * u
+        def moved(p: Array, by: Array) -> Array:
+            return p - rates.reshape(-1, *[1] * (p.ndim - 1)) * by
 
-        params = jax.tree.map(moved, state.params, updates)
+        params = jax.tree.map(moved, state.params, slope)
         target = jax.tree.map(lambda t, p: t + tau * (p - t), state.target, followed(params))
         if tau == 1:
             target = followed(params)
@@ -505,20 +549,33 @@ def program(
     ) -> tuple[State, Report]:
         start, stop = span
 
-        def body(i: Array, here: tuple[State, Report]) -> tuple[State, Report]:
-            state, report = here
-            drawn = jax.random.randint(
+        def draw(i: Array) -> Array:
+            return jax.random.randint(
                 jax.random.fold_in(key, i), (batch_size,), 0, n, dtype=space.int32
             )
-            state, losses = step(state, minibatch(data, inputs, drawn, n_actions), rates)
-            wrong = ~(losses < EXPLODED).all()
-            first = wrong & (report.bad < 0)
-            worst = space.where(first | (report.bad < 0), losses, report.worst)
-            return state, Report(report.losses + losses, space.where(first, i, report.bad), worst)
+
+        def block(number: Array, here: tuple[State, Report]) -> tuple[State, Report]:
+            # Random numbers for many iterations take hardly longer than those for one.
+            begins = start + number * BLOCK
+            drawn = jax.vmap(draw)(begins + space.arange(BLOCK, dtype=space.int32))
+
+            def body(i: Array, here: tuple[State, Report]) -> tuple[State, Report]:
+                state, report = here
+                batch = minibatch(data, inputs, drawn[i - begins], n_actions)
+                state, losses = step(state, batch, rates)
+                wrong = ~(losses < EXPLODED).all()
+                first = wrong & (report.bad < 0)
+                worst = space.where(first | (report.bad < 0), losses, report.worst)
+                bad = space.where(first, i, report.bad)
+                return state, Report(report.losses + losses, bad, worst)
+
+            ends = space.minimum(begins + BLOCK, stop)
+            done: tuple[State, Report] = jax.lax.fori_loop(begins, ends, body, here)
+            return done
 
         zeros = space.zeros(len(rule.names), rates.dtype)
         state, report = jax.lax.fori_loop(
-            start, stop, body, (state, Report(zeros, space.int32(-1), zeros))
+            0, -((start - stop) // BLOCK), block, (state, Report(zeros, space.int32(-1), zeros))
         )
         return state, report._replace(losses=report.losses / (stop - start))
 

@@ -1,3 +1,3 @@
 """The version, in a place that everything may import."""
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"

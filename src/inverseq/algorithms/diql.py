@@ -8,7 +8,7 @@ reward is, and only the constrained values are bootstrapped.
 
 Equations: ``log_boltzmann``, ``shifted_target``, ``advantage``, ``reward_target`` (or
 ``closed_form_reward``), ``action_value_target``, ``value``; the loop is `inverseq.training`. Needs:
-samples, of a table or of rows of numbers; JAX and optax (``inverseq[deep]``).
+samples, of a table or of rows of numbers; JAX (``inverseq[deep]``).
 Departures from the paper: 11, 12 and 25 to 28 in ``docs/departures.md``.
 """
 
@@ -67,7 +67,8 @@ class Rule:
         """Algorithm 4, which is Algorithm 2 where nothing is forbidden."""
         gamma, ended, a = self.discount, batch["terminated"], batch["actions"]
         out = apply(params, batch["states"])
-        log_pi, verdicts = self._log_pi(out[: self.followed], batch, "")
+        log_pi, log_rho = self._log_pi(out[: self.followed], batch, "")
+        verdicts = [] if self.given else [training.classification(log_rho, a, batch["weights"])]
         likely = training.chosen(log_pi, a) > self.temperature * np.log(self.least)
         followed = self.names[self.followed :]
         aims: dict[str, Array] = {}
@@ -107,15 +108,17 @@ class Rule:
             verdicts += [training.regression(done, goals, batch["weights"])]
         return training.together(*verdicts)
 
-    def _log_pi(self, logits: Any, batch: Batch, end: str) -> tuple[Array, list[Verdict]]:
-        """Clipped log-probabilities in units of the temperature, and what classified them."""
+    def _log_pi(self, logits: Any, batch: Batch, end: str) -> tuple[Array, Array]:
+        """Log-probabilities in units of the temperature, clipped, and as the classifier has them.
+
+        Where the policy is given they are the same.
+        """
         if self.given:
-            return batch["log_pi" + end], []
-        log_pi = equations.log_boltzmann(logits[0], batch["available" + end])
-        verdict = training.classification(log_pi, batch["actions"], batch["weights"])
-        space = log_pi.__array_namespace__()
-        clipped = space.maximum(log_pi, np.log(self.least).astype(log_pi.dtype))
-        return self.temperature * training.fixed(clipped), [verdict]
+            return batch["log_pi" + end], batch["log_pi" + end]
+        log_rho = equations.log_boltzmann(logits[0], batch["available" + end])
+        space = log_rho.__array_namespace__()
+        clipped = space.maximum(log_rho, np.log(self.least).astype(log_rho.dtype))
+        return self.temperature * training.fixed(clipped), log_rho
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -6,7 +6,7 @@ second one takes the best *safe* value of what followed (Kalweit et al. 2020, "I
 Multi-Time-Scale Constraints"). Here they make experts, and baselines that know the reward.
 
 Equations: ``action_value_target``, ``value``; the loop is `inverseq.training`. Needs: samples with
-rewards, or a reward; JAX and optax (``inverseq[deep]``).
+rewards, or a reward; JAX (``inverseq[deep]``).
 """
 
 from __future__ import annotations

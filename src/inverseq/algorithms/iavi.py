@@ -25,6 +25,7 @@ from inverseq._checks import check_kind
 from inverseq.demonstrations import Additive, Demonstrations, tabulated
 from inverseq.errors import InvalidInput, InverseqWarning, NoFullSupport
 from inverseq.gauges import Backup, Features, Gauge, Solver, Uniform
+from inverseq.history import BackOff
 from inverseq.shapes import Table
 from inverseq.solution import Info, Solution, plain
 from inverseq.task import Task
@@ -53,8 +54,9 @@ class IAVI:
     """Which of the many rewards: `Uniform`, `Reference`, `Zero`, `StateOnly` or `Features`."""
     backup: Backup = "max"
     """"max" is Bellman's equation, "soft" uses log-sum-exp, "max_of_mean" is the paper's letter."""
-    smoothing: Additive = Additive(1e-3)
-    """What is added to counts (in `solve`: to rows with a zero) before the logarithm."""
+    smoothing: Additive | BackOff = Additive(1e-3)
+    """What is added to counts (in `solve`: to rows with a zero) before the logarithm; for states
+    with their history, `BackOff`."""
     solver: Solver = "auto"
     """"auto" chooses by size and discount; "sweeps" and "backward" are the paper's procedures."""
     tolerance: float = 1e-10
@@ -66,7 +68,7 @@ class IAVI:
         gauges.check_settings(
             self.gauge, self.backup, self.solver, self.tolerance, self.max_iterations
         )
-        check_kind(self.smoothing, Additive, "IAVI.smoothing")
+        check_kind(self.smoothing, (Additive, BackOff), "IAVI.smoothing")
 
     def fit(
         self,
@@ -96,6 +98,10 @@ class IAVI:
         """The gauge, with the prior of its features under which unseen episodes are likeliest."""
         if not isinstance(self.gauge, Features) or self.gauge.ridge is not None:
             return self.gauge
+        demonstrations.in_order(
+            "`Features` without a `ridge`, which is chosen on held-out episodes,",
+            ", or give `Features` its `ridge`",
+        )
         if demonstrations.n_episodes < FEWEST_EPISODES:
             return replace(self.gauge, ridge=1.0)
         free, score = task.unconstrained(), dict.fromkeys(RIDGES, 0.0)

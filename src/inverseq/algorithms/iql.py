@@ -23,7 +23,7 @@ from inverseq import equations, planning
 from inverseq._checks import as_number, as_whole, check_kind
 from inverseq._progress import track
 from inverseq._random import generator
-from inverseq.demonstrations import Additive, Counts, Demonstrations, check_possible
+from inverseq.demonstrations import Additive, Counts, Demonstrations, check_possible, named
 from inverseq.errors import InvalidInput, NotConverged
 from inverseq.solution import Info, Solution, Tables, assumptions, plain
 from inverseq.task import Task
@@ -167,6 +167,9 @@ class IQL:
         began = time.perf_counter()
         check_kind(demonstrations, Demonstrations, "demonstrations")
         check_kind(task, Task, "task")
+        if self.online:
+            demonstrations.in_order("`IQL(online=True)`")
+        task = named(task, demonstrations)
         counts = demonstrations.counts(task.n_states, task.n_actions)
         known = task if task.transitions is not None else task.counted(demonstrations)
         available = known.available_table()
@@ -248,6 +251,8 @@ class IQL:
         began = time.perf_counter()
         check_kind(demonstrations, Demonstrations, "demonstrations")
         check_kind(task, Task, "task")
+        demonstrations.in_order("`IQL.partial_fit`")
+        task = named(task, demonstrations)
         if task.n_states is None:
             raise InvalidInput(
                 "`IQL.partial_fit` must know how many states there will be; give "
@@ -482,4 +487,5 @@ def solution(state: State, task: Task, safe: np.ndarray | None, info: Info) -> S
         state.q_sh,
         state.updates,
     )
-    return Solution(tables, task.temperature, replace(info, task=assumptions(task)))
+    info = replace(info, task=assumptions(task))
+    return Solution(tables, task.temperature, info, task.labels)

@@ -24,6 +24,6 @@ def options(settings: Any) -> Iterator[str]:
         value = getattr(settings, field.name)
         if value == field.default:
             continue
-        yield f"--{field.name}"
+        yield f"--{field.name.replace('_', '-')}"
         if not isinstance(value, bool):
             yield from map(shlex.quote, map(str, value if isinstance(value, tuple) else [value]))

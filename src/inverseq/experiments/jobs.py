@@ -66,6 +66,16 @@ def done(
     return [known[mark] for mark in marks]
 
 
+def left_of(work: Work, jobs: Sequence[Job], kept: Path) -> list[Job]:
+    """The jobs whose results are not kept yet.
+
+    >>> left_of(len, [{"a": 1}], Path("nowhere"))
+    [{'a': 1}]
+    """
+    known = read(kept)
+    return [job for job in jobs if fingerprint(work, job) not in known]
+
+
 def in_turn(work: Work, left: Sequence[tuple[str, Job]], workers: int) -> Iterator[tuple[str, Any]]:
     """One job after another, in this process."""
     for mark, job in left:
@@ -87,10 +97,17 @@ def ticking(
     results.close()  # type: ignore[attr-defined]
 
 
-def fingerprint(work: Work, job: Job) -> str:
-    """What names a result: the function, its data, and the version of the library."""
+def fingerprint(work: Callable[..., Any], job: Job) -> str:
+    """What names a result: the function, its data, and the version of the library.
+
+    A ``folder`` says where files lie, and nothing of a result.
+
+    >>> fingerprint(len, {"a": 1, "folder": "here"}) == fingerprint(len, {"a": 1})
+    True
+    """
     named = {"work": f"{work.__module__}.{work.__qualname__}", "version": __version__}
-    text = json.dumps({**named, "job": plain(dict(job))}, sort_keys=True)
+    said = {name: value for name, value in plain(dict(job)).items() if name != "folder"}
+    text = json.dumps({**named, "job": said}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

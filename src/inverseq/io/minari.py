@@ -165,13 +165,14 @@ def checked_name(dataset: str | os.PathLike[str], folder: Path) -> str:
 
 def check_chains(d: Demonstrations) -> None:
     """Raise where an episode is no chain, of which Minari keeps one state between two actions."""
-    goes_on = d.episodes[1:] == d.episodes[:-1]
+    episodes = d.in_order("Minari")
+    goes_on = episodes[1:] == episodes[:-1]
     moved = d.states[1:] != d.next_states[:-1]
     torn = np.flatnonzero(goes_on & moved.any(axis=tuple(range(1, moved.ndim)))) + 1
     if torn.size:
         raise InvalidInput(
             f"`demonstrations` must be chains to be kept by Minari, each step beginning where the "
-            f"last one led; row {torn[0]} of episode {d.episodes[torn[0]].item()!r} does not. "
+            f"last one led; row {torn[0]} of episode {episodes[torn[0]].item()!r} does not. "
             f"Give each chain its own label, or use `Demonstrations.save`."
         )
 
@@ -220,7 +221,7 @@ def buffers(d: Demonstrations) -> Iterator[Any]:
 def own_labels(d: Demonstrations) -> list[dict[str, str]]:
     """The labels of each episode and its unit, if they are more than its number."""
     starts = d.starts
-    labels = {"episode": d.episodes[starts].tolist()}
+    labels = {"episode": d.in_order("Minari")[starts].tolist()}
     if labels["episode"] == list(range(len(starts))):
         del labels["episode"]
     if d.units is not None:

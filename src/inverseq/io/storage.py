@@ -11,7 +11,8 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -103,10 +104,27 @@ def write_folder(
     }
     document["sha256"] = checksum(document)
 
-    partial, old = beside(folder), beside(folder)
-    try:
+    with replaced(folder) as partial:
         write_file(partial / ARRAYS, data)
         write_file(partial / f"{kind}.json", json.dumps(document, indent=1).encode())
+
+
+@contextmanager
+def replaced(folder: Name) -> Iterator[Path]:
+    """An empty folder that takes the place of another once all is in it; or never, if that fails.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as parent:
+    ...     with replaced(f"{parent}/run") as new:
+    ...         write_file(new / "rows", b"1 2 3")
+    ...     Path(f"{parent}/run/rows").read_bytes()
+    b'1 2 3'
+    """
+    folder = Path(folder).resolve()
+    partial, old = beside(folder), beside(folder)
+    try:
+        partial.mkdir(parents=True)
+        yield partial
         if folder.exists():
             os.replace(folder, old)
         os.replace(partial, folder)
@@ -201,8 +219,8 @@ def check_json(value: Any, place: str) -> None:
             )
 
 
-def check_replaceable(folder: Path, kind: str) -> None:
-    """Raise unless nothing would be lost by replacing the folder."""
+def check_replaceable(folder: Path, kind: str, held: Collection[str] = (ARRAYS,)) -> None:
+    """Raise unless nothing would be lost by replacing the folder: it holds only what is written."""
     if not folder.exists():
         return
     if not folder.is_dir():
@@ -211,11 +229,11 @@ def check_replaceable(folder: Path, kind: str) -> None:
         )
     found = {file.name for file in folder.iterdir()}
     settings_file = f"{kind}.json"
-    foreign = sorted(found - {settings_file, ARRAYS, REPORT})
+    foreign = sorted(found - {settings_file, REPORT, *held})
     if foreign or (found and settings_file not in found):
-        held = (foreign or sorted(found))[0]
+        other = (foreign or sorted(found))[0]
         raise InvalidInput(
-            f"A {kind} may replace only a saved {kind}; {folder} holds {held}. Choose another "
+            f"A {kind} may replace only a saved {kind}; {folder} holds {other}. Choose another "
             f"folder, or empty this one."
         )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -175,11 +176,93 @@ class Maps:
     """Rows and columns of the grid. One that is far wider than high is drawn as a strip."""
     caption: str = ""
     """What they show."""
+    unknown: str = ""
+    """What the legend says of hatched cells without a colour."""
+    doubtful: str = ""
+    """What it says of those with one."""
 
     def __post_init__(self) -> None:
         rows, cols = self.shape
         settle(self, panels=tuple(self.panels), shape=(int(rows), int(cols)))
         check_panels(self.panels, self.shape)
+
+
+@dataclass(frozen=True)
+class Still:
+    """A moment on the highway: the road around the ego, as `still` takes it from a recording.
+
+    >>> Still([0.0, 31.5], [1, 1], [20.0, 11.2], allowed=[0, 1], chosen=1).lanes
+    (1, 1)
+    """
+
+    ahead: Sequence[float]
+    """How many metres ahead of the ego each vehicle is, the ego first; of its front bumper."""
+    lanes: Sequence[int]
+    """In which lane; 0 is the right one, which is drawn below the others."""
+    speeds: Sequence[float]
+    """How fast, in m/s."""
+    allowed: Sequence[int]
+    """By how many lanes to the left the ego may change: some of 0, 1 and -1."""
+    chosen: int
+    """By how many it wants to."""
+    n_lanes: int = 3
+    """How many lanes the road has."""
+    sight: float = 80.0
+    """How many metres the ego sees ahead and behind."""
+    caption: str = ""
+    """What it shows."""
+    replay: str = ""
+    """A page beside the report that shows more, such as ``drive.html``; the picture leads to it."""
+
+    def __post_init__(self) -> None:
+        for name in ("ahead", "lanes", "speeds", "allowed"):
+            settle(self, **{name: tuple(getattr(self, name))})
+        if not len(self.ahead) == len(self.lanes) == len(self.speeds) > 0:
+            raise InvalidInput(
+                f"`Still` must have the place, lane and speed of each vehicle, of the ego at "
+                f"least; got {len(self.ahead)}, {len(self.lanes)} and {len(self.speeds)}."
+            )
+        if self.replay and not re.fullmatch(r"[\w-][\w.-]*\.html", self.replay):
+            raise InvalidInput(
+                f"`Still.replay` must be the name of a page beside the report, such as drive.html; "
+                f"got {self.replay!r}."
+            )
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Places joined by lines, such as a maze, and a number for each place; several side by side.
+
+    >>> maze = Graph([Panel("reward", np.arange(3.0))], [(0, 0), (1, 0), (2, 0)], [(0, 1), (1, 2)])
+    >>> len(maze.links)
+    2
+    """
+
+    panels: Sequence[Panel]
+    """The drawings; their values are those of the places."""
+    places: Sequence[tuple[float, float]]
+    """Where each place lies: to the right, and down."""
+    links: Sequence[tuple[int, int]]
+    """The pairs of places that are joined."""
+    marks: Sequence[tuple[int, str]] = ()
+    """Places to be found at once, and what they are called."""
+    faint: Sequence[int] = ()
+    """Places of which little is known: drawn small and hollow."""
+    caption: str = ""
+    """What they show."""
+
+    def __post_init__(self) -> None:
+        places = tuple((float(x), float(y)) for x, y in self.places)
+        settle(self, panels=tuple(self.panels), places=places, faint=tuple(self.faint))
+        settle(self, links=tuple((int(a), int(b)) for a, b in self.links))
+        settle(self, marks=tuple((int(place), str(name)) for place, name in self.marks))
+        check_panels(self.panels, (1, len(places)))
+        named = [*(end for link in self.links for end in link), *(i for i, _ in self.marks)]
+        for place in (*named, *self.faint):
+            if not 0 <= place < len(places):
+                raise InvalidInput(
+                    f"`Graph` must join and mark places from 0 to {len(places) - 1}; got {place}."
+                )
 
 
 @dataclass(frozen=True)
@@ -236,13 +319,13 @@ class Document:
         settle(self, blocks=tuple(self.blocks))
 
 
-Block = Section | Text | Table | Chart | Maps | Settings
+Block = Section | Text | Table | Chart | Maps | Graph | Still | Settings
 
 KINDS = {
     kind.__name__: kind
     for kind in (
         *(Document, Section, Text, Table, Column, Cell),
-        *(Chart, Series, Maps, Panel, Settings),
+        *(Chart, Series, Maps, Graph, Panel, Still, Settings),
     )
 }
 

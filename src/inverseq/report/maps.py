@@ -41,9 +41,11 @@ class Panel:
     """A policy: 0 to 4 for up, down, left, right and stay, -1 for no arrow, integers (S,)."""
     limits: tuple[float, float] | None = None
     """The values at the ends of the scale, where several maps share one."""
+    doubtful: np.ndarray | None = None
+    """Cells of which hardly anything is known, bool (S,): hatched over their colour."""
 
     def __post_init__(self) -> None:
-        for name, kind in ("values", float), ("region", bool), ("arrows", int):
+        for name, kind in ("values", float), ("region", bool), ("arrows", int), ("doubtful", bool):
             given = getattr(self, name)
             if given is not None:
                 array = np.array(given, dtype=kind)
@@ -123,6 +125,10 @@ def draw(
         )
         if not np.isfinite(cells).all():
             axis.patch.set(hatch="////", edgecolor="#c9ccd2")
+        if panel.doubtful is not None and panel.doubtful.any():
+            doubtful = np.ma.masked_equal(panel.doubtful.reshape(shape).astype(float), 0.0)
+            edges = np.arange(shape[1] + 1) - 0.5, np.arange(shape[0] + 1) - 0.5
+            axis.pcolor(*edges, doubtful, hatch="////", alpha=0.0, edgecolor="#c9ccd2")
         if panel.region is not None:
             outline(axis, panel.region.reshape(shape))
         if panel.arrows is not None:
@@ -150,7 +156,7 @@ def check_panels(panels: Sequence[Panel], shape: tuple[int, int]) -> None:
     """Raise unless every map has one entry for each cell of the grid."""
     cells = shape[0] * shape[1]
     for panel in panels:
-        for name in ("values", "region", "arrows"):
+        for name in ("values", "region", "arrows", "doubtful"):
             array = getattr(panel, name)
             if array is not None and array.shape != (cells,):
                 raise InvalidInput(

@@ -17,13 +17,14 @@ import numpy as np
 from inverseq.errors import InvalidInput, MissingExtra
 from inverseq.io import storage
 from inverseq.report import svg
-from inverseq.report.blocks import Block, Cell, Document, Maps, Section, Settings
+from inverseq.report.blocks import Block, Cell, Document, Graph, Maps, Section, Settings, Still
 from inverseq.report.maps import Panel
 from inverseq.report.runs import ROWS, RUN, Run, is_run, load_run, sha256
 from inverseq.report.solutions import describe
 from inverseq.solution import load
 
 if TYPE_CHECKING:
+    from jinja2 import Template
     from markupsafe import Markup
 
 
@@ -92,20 +93,7 @@ def render(document: Document, made: list[Settings] | None = None) -> str:
     >>> "<title>Tom &amp; Jerry</title>" in page
     True
     """
-    try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
-    except ImportError:
-        raise MissingExtra(
-            "A report needs Jinja2. Install it with `pip install 'inverseq[report]'`."
-        ) from None
-    environment = Environment(
-        loader=PackageLoader("inverseq", "report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    template = environment.get_template("page.html")
+    template = template_of("page.html")
     sections = [block for block in document.blocks if isinstance(block, Section)]
     return template.render(
         document=document,
@@ -119,8 +107,28 @@ def render(document: Document, made: list[Settings] | None = None) -> str:
         best=lambda cell: isinstance(cell, Cell) and cell.best,
         flat=flat,
         table_of=svg.table_of,
+        speeds=svg.SPEEDS,
+        speed_colours=svg.SPEED_COLOURS,
         paragraphs=lambda text: [p for p in re.split(r"\n\s*\n", text) if p.strip()],
     )
+
+
+def template_of(name: str) -> Template:
+    """A template of this package, which escapes what it is given."""
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+    except ImportError:
+        raise MissingExtra(
+            "A report needs Jinja2. Install it with `pip install 'inverseq[report]'`."
+        ) from None
+    environment = Environment(
+        loader=PackageLoader("inverseq", "report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(name)
 
 
 class Figures:
@@ -132,9 +140,10 @@ class Figures:
         self.safe = Markup  # what is made here is made of numbers and of escaped text
         self.drawn = 0
         self.titles: set[str] = set()
-        self.scales = sorted(
-            {p.colours for b in walk(document) if isinstance(b, Maps) for p in b.panels}
-        )
+        blocks = list(walk(document))
+        scales = {p.colours for b in blocks if isinstance(b, Maps | Graph) for p in b.panels}
+        scales |= {svg.SPEED_COLOURS for b in blocks if isinstance(b, Still)}
+        self.scales = sorted(scales)
 
     def first(self, section: Section) -> bool:
         """Whether it is the first section of its title: the one that links lead to."""
@@ -146,8 +155,12 @@ class Figures:
         """The scales that the page uses, once."""
         return self.safe("".join(map(svg.gradient, self.scales)))
 
-    def panels(self, maps: Maps) -> Iterator[tuple[Panel, Markup]]:
+    def panels(self, maps: Maps | Graph) -> Iterator[tuple[Panel, Markup]]:
         """Each panel as it is drawn, and its picture."""
+        if isinstance(maps, Graph):
+            for panel in maps.panels:
+                yield panel, self.safe(svg.graph(maps, panel))
+            return
         for panel in maps.panels:
             small, shape = svg.pooled(panel, maps.shape)
             self.drawn += 1
@@ -156,6 +169,11 @@ class Figures:
     def chart(self, chart: Any) -> Markup:
         """A chart."""
         return self.safe(svg.line_chart(chart))
+
+    def road(self, still: Still) -> Markup:
+        """A moment on the highway."""
+        self.drawn += 1
+        return self.safe(svg.road(still, self.drawn))
 
     def swatch(self, series: Any, i: int) -> Markup:
         """The sign of a series in the legend."""

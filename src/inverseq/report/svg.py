@@ -14,7 +14,7 @@ from html import escape
 import numpy as np
 
 from inverseq.errors import MissingExtra
-from inverseq.report.blocks import Chart, Series
+from inverseq.report.blocks import Chart, Graph, Series, Still
 from inverseq.report.maps import Panel, borders
 
 LEVELS = 63  # odd, so that zero has the neutral colour of a signed scale
@@ -67,7 +67,7 @@ def gradient(name: str) -> str:
 
 
 def heat_map(panel: Panel, shape: tuple[int, int], number: int = 0) -> str:
-    """A map: one path for each colour, hatched where nothing is known.
+    """A map: one path for each colour, hatched where nothing is known, or hardly anything.
 
     >>> drawn = heat_map(Panel("r", np.array([0, np.nan, 1])), (1, 3))
     >>> drawn.count('<path fill="#'), drawn.count("url(#hatch0)")
@@ -80,15 +80,19 @@ def heat_map(panel: Panel, shape: tuple[int, int], number: int = 0) -> str:
     level = np.where(known, levels(panel).reshape(shape), -1)
     parts = [f"<title>{escape(describe_panel(panel))}</title>"]
     strip = cols > 8 * rows
+    doubtful = np.zeros(shape, bool) if panel.doubtful is None else panel.doubtful.reshape(shape)
+    doubtful = doubtful & known
+    # The hatching is as wide on the page whatever the number of cells: a map is some 330 pixels
+    # wide, a strip some 1,000 and 72 high.
+    x, y = (cols / 1000, rows / 72) if strip else (cols / 330, cols / 330)
+    for name, where in ("hatch", ~known), ("doubt", doubtful):
+        if where.any():
+            parts.append(
+                f'<pattern id="{name}{number}" width="7" height="7" patternUnits="userSpaceOnUse" '
+                f'patternTransform="scale({x:.4g} {y:.4g}) rotate(45)">'
+                f'<path class="{name}" d="M0 0V7" stroke-width="4"/></pattern>'
+            )
     if not known.all():
-        # The hatching is as wide on the page whatever the number of cells: a map is some 330
-        # pixels wide, a strip some 1,000 and 72 high.
-        x, y = (cols / 1000, rows / 72) if strip else (cols / 330, cols / 330)
-        parts.append(
-            f'<pattern id="hatch{number}" width="7" height="7" patternUnits="userSpaceOnUse" '
-            f'patternTransform="scale({x:.4g} {y:.4g}) rotate(45)">'
-            f'<path class="hatch" d="M0 0V7" stroke-width="4"/></pattern>'
-        )
         unknown = runs(~known)
         parts.append(f'<path class="unknown" d="{unknown}"/>')
         parts.append(f'<path fill="url(#hatch{number})" d="{unknown}"/>')
@@ -96,6 +100,8 @@ def heat_map(panel: Panel, shape: tuple[int, int], number: int = 0) -> str:
     parts += [
         f'<path fill="{colours[i]}" d="{runs(level == i)}"/>' for i in np.unique(level[known])
     ]
+    if doubtful.any():
+        parts.append(f'<path fill="url(#doubt{number})" d="{runs(doubtful)}"/>')
     if panel.region is not None:
         lines = "".join(f"M{a[1]} {a[0]}L{b[1]} {b[0]}" for a, b in borders_of(panel, shape))
         parts.append(f'<path class="region halo" d="{lines}"/><path class="region" d="{lines}"/>')
@@ -181,22 +187,73 @@ def pooled(panel: Panel, shape: tuple[int, int]) -> tuple[Panel, tuple[int, int]
     n = np.bincount(block, known, small[0] * small[1])
     sums = np.bincount(block, np.where(known, panel.values, 0.0), len(n))
     region = None if panel.region is None else np.bincount(block, panel.region, len(n)) > 0
+    doubtful = panel.doubtful
+    if doubtful is not None:
+        doubtful = 2 * np.bincount(block, doubtful & known, len(n)) > n
     with np.errstate(invalid="ignore"):
         means = np.where(n > 0, sums / np.maximum(n, 1), np.nan)
     cells = f"{by} cells" if strip else f"{by} × {by} cells"
     note = f"{panel.note}; " * bool(panel.note) + f"drawn as means of {cells}"
-    return Panel(panel.title, means, panel.signed, region, note, limits=panel.scale), small
+    scale = panel.scale
+    drawn = Panel(panel.title, means, panel.signed, region, note, limits=scale, doubtful=doubtful)
+    return drawn, small
 
 
-def describe_panel(panel: Panel) -> str:
+def describe_panel(panel: Panel, what: str = "cells") -> str:
     """A map in words."""
     known = panel.values[np.isfinite(panel.values)]
     if not known.size:
         return f"{panel.title}: nothing is known"
     words = f"{panel.title}: from {number(known.min())} to {number(known.max())}"
     if known.size < panel.values.size:
-        words += f"; {panel.values.size - known.size:,} of {panel.values.size:,} cells not known"
+        words += f"; {panel.values.size - known.size:,} of {panel.values.size:,} {what} not known"
+    if panel.doubtful is not None and panel.doubtful.any():
+        words += f"; {int(panel.doubtful.sum()):,} {what} hardly known"
     return words
+
+
+# -- graphs --------------------------------------------------------------------------------------
+
+
+def graph(drawn: Graph, panel: Panel) -> str:
+    """Places joined by lines, in the units of their coordinates; a title on each place.
+
+    >>> two = Graph([Panel("r", np.array([0.0, 1.0]))], [(0, 0), (3, 0)], [(0, 1)], faint=[0])
+    >>> picture = graph(two, two.panels[0])
+    >>> picture.count("<circle"), picture.count('class="place faint"')
+    (2, 1)
+    """
+    xy = np.array(drawn.places)
+    low, high = xy.min(axis=0) - 1.0, xy.max(axis=0) + 1.0
+    colours, level = palette(panel.colours), levels(panel)
+    lines = "".join(
+        "M{:g} {:g}L{:g} {:g}".format(*drawn.places[a], *drawn.places[b]) for a, b in drawn.links
+    )
+    parts = [f"<title>{escape(describe_panel(panel, 'places'))}</title>"]
+    parts.append(f'<path class="link" d="{lines}"/>')
+    names = dict(drawn.marks)
+    for i, (x, y) in enumerate(drawn.places):
+        known = bool(np.isfinite(panel.values[i]))
+        hollow = i in drawn.faint or not known
+        colour = colours[level[i]]
+        look = 'class="place faint" r=".2"' if hollow else f'class="place" r=".36" fill="{colour}"'
+        named = f"{i}, {names[i]}" if i in names else f"{i}"
+        words = escape(f"{named}: {number(float(panel.values[i]))}" + " (little known)" * hollow)
+        parts.append(f'<circle {look} cx="{x:g}" cy="{y:g}"><title>{words}</title></circle>')
+    for i, name in drawn.marks:
+        x, y = drawn.places[i]
+        parts.append(f'<circle class="ring" r=".56" cx="{x:g}" cy="{y:g}"/>')
+        # Inside of the picture, whichever border is near.
+        anchor = "end" if x > (low[0] + high[0]) / 2 else "start"
+        parts.append(
+            f'<text class="place-name" x="{x:g}" y="{y - 0.75:g}" text-anchor="{anchor}">'
+            f"{escape(name)}</text>"
+        )
+    wide, tall = high - low
+    return (
+        f'<svg class="map" viewBox="{low[0]:g} {low[1]:g} {wide:g} {tall:g}" role="img" '
+        f'aria-label="{escape(panel.title)}">{"".join(parts)}</svg>'
+    )
 
 
 # -- charts --------------------------------------------------------------------------------------
@@ -267,7 +324,7 @@ def line_chart(chart: Chart) -> str:
     >>> drawn.count('class="mark s0"')
     2
     """
-    x = Axis((v for s in chart.series for v in s.x), chart.x_log, LEFT, WIDTH - RIGHT).widen(0.03)
+    x = x_axis(chart)
     heights = [v for s in chart.series for given in (s.y, s.low, s.high) for v in numbers(given)]
     y = Axis(heights, chart.y_log, HEIGHT - BOTTOM, TOP).widen()
     parts = [f"<title>{escape(chart_words(chart))}</title>"]
@@ -303,6 +360,12 @@ def line_chart(chart: Chart) -> str:
         f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
         f'aria-label="{escape(chart_words(chart))}">{"".join(parts)}</svg>'
     )
+
+
+def x_axis(chart: Chart) -> Axis:
+    """The horizontal axis of a chart."""
+    values = (v for s in chart.series for v in s.x)
+    return Axis(values, chart.x_log, LEFT, WIDTH - RIGHT).widen(0.03)
 
 
 def numbers(given: Sequence[float | None] | None) -> list[float]:
@@ -385,6 +448,98 @@ def chart_words(chart: Chart) -> str:
     """A chart in words."""
     names = ", ".join(series.name for series in chart.series)
     return f"{chart.y_label} against {chart.x_label}: {names}"
+
+
+# -- the highway ---------------------------------------------------------------------------------
+
+SPEEDS = (8.0, 22.0)
+"""Metres per second at the ends of the colours of cars; others have the nearest colour."""
+SPEED_COLOURS = "RdYlBu"
+VIEW = 100.0
+"""How many metres of the road are drawn ahead and behind."""
+METRE, LANE = 3.2, 26.0
+"""How wide and how high a metre and a lane are drawn."""
+
+
+def road(still: Still, drawn: int = 0) -> str:
+    """The road around the ego, lane 0 below: what is allowed is tinted, what is not hatched.
+
+    >>> picture = road(Still([0.0, 30.0], [1, 1], [20.0, 11.0], allowed=[0, 1], chosen=1))
+    >>> picture.count('<rect class="car'), picture.count("free"), picture.count("url(#hatch0)")
+    (2, 2, 1)
+    """
+    width, height = 2 * VIEW * METRE, still.n_lanes * LANE
+    words = escape(still_words(still))
+    parts = [
+        f"<title>{words}</title>",
+        f'<pattern id="hatch{drawn}" width="5" height="5" patternUnits="userSpaceOnUse" '
+        'patternTransform="rotate(45)"><path class="hatch" d="M0 0V5" stroke-width="3"/></pattern>',
+        f'<clipPath id="road{drawn}"><rect width="{width:g}" height="{height:g}" rx="6"/>'
+        "</clipPath>",
+        f'<g clip-path="url(#road{drawn})"><rect class="asphalt" width="{width:g}" '
+        f'height="{height:g}"/>',
+    ]
+    parts += [
+        f'<path class="stripe" d="M0 {i * LANE:g}H{width:g}"/>' for i in range(1, still.n_lanes)
+    ]
+    parts += [choice(still, by, drawn) for by in (1, 0, -1)]
+    cars = zip(still.ahead, still.lanes, still.speeds, strict=True)
+    # The ego comes last: it lies over the others.
+    parts += reversed([car(*at, still.n_lanes, ego=i == 0) for i, at in enumerate(cars)])
+    beyond = (VIEW - still.sight) * METRE
+    parts += [
+        f'<rect class="veil" x="{x:g}" width="{beyond:g}" height="{height:g}"/>'
+        for x in (0.0, width - beyond)
+    ]
+    parts.append("</g>")
+    for metres in range(-80, 81, 40):
+        label = f"{metres:+d} m".replace("-", "−") if metres else "0"
+        parts.append(
+            f'<text x="{(VIEW + metres) * METRE:g}" y="{height + 18:g}" text-anchor="middle">'
+            f"{label}</text>"
+        )
+    return (
+        f'<svg class="road" viewBox="0 0 {width:g} {height + 24:g}" role="img" '
+        f'aria-label="{words}">{"".join(parts)}</svg>'
+    )
+
+
+def choice(still: Still, by: int, drawn: int) -> str:
+    """A cell beside the ego for a change by so many lanes, framed if it is chosen."""
+    lane = still.lanes[0] + by
+    if not 0 <= lane < still.n_lanes:
+        return ""
+    left, top = (VIEW - 13) * METRE, (still.n_lanes - 1 - lane) * LANE + 2
+    cell = f'x="{left:g}" y="{top:g}" width="{21 * METRE:g}" height="{LANE - 4:g}" rx="4"'
+    filled = 'class="free"' if by in still.allowed else f'fill="url(#hatch{drawn})"'
+    frame = f'<rect class="chosen" {cell}/>' if by == still.chosen else ""
+    return f"<rect {filled} {cell}/>{frame}"
+
+
+def car(ahead: float, lane: int, speed: float, lanes: int, ego: bool) -> str:
+    """A vehicle, from its rear to its front bumper, in the colour of its speed."""
+    low, high = SPEEDS
+    share = min(max((speed - low) / (high - low), 0.0), 1.0)
+    colour = palette(SPEED_COLOURS)[round(share * (LEVELS - 1))]
+    long, wide = 5 * METRE, 0.5 * LANE
+    x, y = (VIEW + ahead) * METRE - long, (lanes - 0.5 - lane) * LANE - wide / 2
+    body = f'x="{x:.1f}" y="{y:.1f}" width="{long:g}" height="{wide:g}" rx="3.5"'
+    screen = (
+        f'<rect class="windscreen" x="{x + 0.62 * long:.1f}" y="{y + 0.16 * wide:.1f}" '
+        f'width="{0.16 * long:.1f}" height="{0.68 * wide:.1f}" rx="1"/>'
+    )
+    halo = f'<rect class="around" {body}/>' if ego else ""
+    kind = "car ego" if ego else "car"
+    return f'{halo}<rect class="{kind}" fill="{colour}" {body}/>{screen}'
+
+
+def still_words(still: Still) -> str:
+    """A moment on the highway in words."""
+    ways = {0: "keeps its lane", 1: "changes to the left", -1: "changes to the right"}
+    return (
+        f"The ego drives {number(still.speeds[0], 3)} m/s in lane {still.lanes[0]} among "
+        f"{len(still.ahead) - 1} others within {VIEW:g} m, and {ways[still.chosen]}"
+    )
 
 
 POWERS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")

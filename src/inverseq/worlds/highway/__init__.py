@@ -19,7 +19,7 @@ from inverseq.worlds.highway import policies
 from inverseq.worlds.highway.checker import Breaches, check
 from inverseq.worlds.highway.observation import observe, split
 from inverseq.worlds.highway.rollouts import Rollouts, rollouts
-from inverseq.worlds.highway.rules import keep_right, safety
+from inverseq.worlds.highway.rules import keep_right, safety, task
 from inverseq.worlds.highway.trace import record_trace, save_trace
 from inverseq.worlds.highway.traffic import (
     Scenario,
@@ -55,6 +55,7 @@ __all__ = [
     "safety",
     "save_trace",
     "split",
+    "task",
     "training_scenarios",
 ]
 

@@ -82,6 +82,30 @@ class Obeying:
         return self.policy(states, np.where(left, allowed, safe))
 
 
+@dataclass(frozen=True)
+class Wavering:
+    """A policy in whose place, now and then, chance decides among all that is safe.
+
+    What a driver never does shows nothing of what it leads to. Who is to be imitated under rules
+    should have done, sometimes, what the rules may demand.
+
+    >>> Wavering(keep, 0.3)(np.zeros((1, 131)), np.ones((1, 3), bool))
+    array([[0.8, 0.1, 0.1]])
+    """
+
+    policy: Policy
+    """Who drives."""
+    share: float
+    """How often chance decides, from 0 to 1."""
+
+    def __call__(self, states: np.ndarray, safe: np.ndarray) -> np.ndarray:
+        """Probabilities of the actions."""
+        answer = np.asarray(self.policy(states, safe))
+        shares = np.eye(safe.shape[1])[answer] if answer.ndim == 1 else answer
+        mixed = (1 - self.share) * shares / shares.sum(axis=1, keepdims=True)
+        return np.asarray(mixed + self.share * random(states, safe))
+
+
 class Probabilities(Protocol):
     """What a `Solution` offers."""
 

@@ -7,6 +7,7 @@ is always left to do.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ import numpy as np
 from inverseq._checks import as_number
 from inverseq.errors import InvalidInput
 from inverseq.shapes import Array
-from inverseq.task import Constraint
+from inverseq.task import Constraint, Task
 from inverseq.worlds.highway.observation import RANGE, split
 from inverseq.worlds.highway.traffic import BRAKING, DESIRED_SPEED, HEADWAY, MIN_GAP, VEHICLE
 
@@ -69,14 +70,46 @@ def keep_right(horizon: float = 20.0, margin: bool = True) -> Constraint:
     return Constraint(cost, threshold=0.0, name="keep right")
 
 
+def task(*constraints: Constraint, discount: float = 0.99) -> Task:
+    """The highway as a task: what is not safe is not available to anybody.
+
+    Without constraints these are `safety` and `keep_right`; ``task().unconstrained()`` has none.
+
+    >>> task()
+    Task(3 actions, discount 0.99, ..., constrained by 'safety', 'keep right')
+
+    Args:
+        constraints: What is to be obeyed.
+        discount: How much less a reward is worth one decision later.
+    """
+    rules = constraints or (safety(), keep_right())
+    return Task(len(ACTIONS), discount, available=safety().allows, constraints=rules)
+
+
+BLOCK = 20_000
+"""So many observations are looked at once: more would only need memory."""
+
+
+def in_blocks(cost: Callable[[Array], Array], states: Array) -> Array:
+    """The costs of a long list of observations, some at a time."""
+    if states.ndim != 2 or len(states) <= BLOCK:
+        return cost(states)
+    parts = [cost(states[at : at + BLOCK]) for at in range(0, len(states), BLOCK)]
+    return states.__array_namespace__().concatenate(parts)
+
+
 def unsafe(states: Array) -> Array:
     """The cost of `safety`: 1 for a change that is not safe, (..., actions)."""
-    return 1 * ~safe(neighbours(states))
+    return in_blocks(lambda some: 1 * ~safe(neighbours(some)), states)
 
 
 def not_right(states: Array, horizon: float, margin: bool) -> Array:
     """The cost of `keep_right`, (..., actions)."""
-    near = neighbours(states)
+    return in_blocks(lambda some: against_right(neighbours(some), horizon, margin), states)
+
+
+def against_right(near: Neighbours, horizon: float, margin: bool) -> Array:
+    """1 for an action that does not keep right, by who is next to the ego."""
     empty = free(near, horizon, margin)
     forced = (safe(near) & empty)[..., RIGHT:]
     return 1 * ((forced | empty[..., :1] & IS[LEFT]) & ~IS[RIGHT])

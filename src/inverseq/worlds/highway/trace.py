@@ -11,10 +11,12 @@ import numpy as np
 
 from inverseq._checks import check_kind
 from inverseq._random import generator
+from inverseq.worlds.highway.checker import check
 from inverseq.worlds.highway.client import Positions, Simulation, Sumo
+from inverseq.worlds.highway.observation import RANGE
 from inverseq.worlds.highway.policies import Policy
 from inverseq.worlds.highway.rollouts import decide
-from inverseq.worlds.highway.rules import ACTIONS, keep_right, safety
+from inverseq.worlds.highway.rules import ACTIONS, KEEP, TO_THE_LEFT, keep_right, safety
 from inverseq.worlds.highway.traffic import (
     DESIRED_SPEED,
     LANES,
@@ -25,7 +27,7 @@ from inverseq.worlds.highway.traffic import (
     Scenario,
 )
 
-FORMAT = "sumo-ring-trace/1"
+FORMAT = "sumo-ring-trace/2"
 
 
 def record_trace(
@@ -38,11 +40,14 @@ def record_trace(
 ) -> dict[str, Any]:
     """An episode as plain data, ready for JSON.
 
-    - ``format``: what this is, ``sumo-ring-trace/1``.
-    - ``meta``: the road, the scenario, the names of actions, and the vehicles, the ego first.
+    - ``format``: what this is, ``sumo-ring-trace/2``.
+    - ``meta``: the road, how far the ego sees, the scenario, the names of actions and by how many
+      lanes they lead to the left, and the vehicles, the ego first.
     - ``steps``, one for each decision: the action ``a`` that was asked for and what was
       ``executed``; what is ``safe`` and what the rule to keep right leaves of it, ``safe_kr``; the
-      values ``q`` of the actions, if there are any.
+      values ``q`` of the actions, if there are any (None where one is not finite); and what `check`
+      found against the rules: whether the decision broke the rule to ``keep_right``, whether it was
+      an ``unsafe`` change, and whether there was a ``collision`` on the way.
     - ``frames``, one at the first decision and one after each half second: the positions of all
       vehicles in decimetres along the ring, their lanes as digits of one text, and their speeds in
       decimetres per second. A position is that of the front bumper.
@@ -72,14 +77,23 @@ def record_trace(
         steps, truncated = [], False
         while not truncated:
             safe, right = (rule.allows(row[None])[0] for rule in rules)
+            action, before = decide(policy, row, info["safe"], rng), info["positions"]
+            decided = action if info["safe"][action] else KEEP
             step: dict[str, Any] = {
-                "a": decide(policy, row, info["safe"], rng),
+                "a": action,
                 "safe": safe.tolist(),
                 "safe_kr": (safe & right).tolist(),
-                "q": None if values is None else np.asarray(values(row[None]))[0].tolist(),
+                "q": None if values is None else finite(np.asarray(values(row[None]))[0]),
             }
-            row, _, _, truncated, info = env.step(step["a"])
-            steps.append(step | {"executed": info["executed"]})
+            row, _, _, truncated, info = env.step(action)
+            found = check([before, info["positions"]], [decided])
+            step |= {
+                "executed": info["executed"],
+                "keep_right": bool(found.keep_right),
+                "unsafe": bool(found.safety),
+                "collision": info["collision"] or found.collisions > 0,
+            }
+            steps.append(step)
     finally:
         env.close()
     vehicles = [
@@ -92,10 +106,12 @@ def record_trace(
         "dt_s": SUBSTEP,
         "action_every": SUBSTEPS,
         "v_des": DESIRED_SPEED,
+        "sight_m": RANGE,
         "traffic": scenario.traffic,
         "n": scenario.n,
         "seed": scenario.seed,
         "actions": list(ACTIONS),
+        "to_the_left": list(TO_THE_LEFT),
         "vehicles": vehicles,
     }
     return {"format": FORMAT, "meta": meta, "steps": steps, "frames": watched.frames}
@@ -106,6 +122,15 @@ def save_trace(trace: dict[str, Any], path: str | PathLike[str]) -> None:
     from inverseq.io.storage import write_file
 
     write_file(path, json.dumps(trace, separators=(",", ":")).encode())
+
+
+def finite(values: np.ndarray) -> list[float | None]:
+    """The values of the actions for JSON, which knows no infinity.
+
+    >>> finite(np.array([1.5, -np.inf]))
+    [1.5, None]
+    """
+    return [value if np.isfinite(value) else None for value in values.tolist()]
 
 
 class Watched:

@@ -1,0 +1,174 @@
+"""Logs that are larger than memory: counted batch by batch, with memory for the counts alone.
+
+A batch is turned into numbers of states and actions in the order in which they appear, its steps
+into keys, and those are counted in a table with a place for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from inverseq.errors import InvalidInput
+from inverseq.labels import Label
+
+SPAN = 2**22
+"""Integers that lie closer together are looked up in a table; others are hashed by Arrow."""
+ACTION_BITS, NEXT_BITS = 14, 25
+"""So many bits of a key say what was done, and what followed; 24 are left for the state."""
+SMALLEST = 2**16
+"""How many places a table of keys has at first."""
+END = 0
+"""What follows a step that terminated; next states are counted from 1."""
+
+
+class Numbering:
+    """Numbers for labels in the order in which they appear, the same in every batch.
+
+    >>> import pyarrow as pa
+    >>> known = Numbering()
+    >>> known.of([pa.array(["home", "port", "home"])]), known.of([pa.array(["port", "sea"])])
+    (array([0, 1, 0]), array([1, 2]))
+    """
+
+    def __init__(self, known: Sequence[Label] | None = None) -> None:
+        self.labels: dict[Label, int] = {label: i for i, label in enumerate(known or ())}
+        self.low = 0
+        self.table = np.zeros(0, np.int32)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def of(self, columns: Sequence[Any]) -> np.ndarray:
+        """The numbers of a batch's labels; a label has a part in each column, all without nulls."""
+        import pyarrow as pa
+
+        if len(columns) > 1:
+            return self._of_parts(columns)
+        column = columns[0]
+        if pa.types.is_integer(column.type) and len(column):
+            # In a narrow type the distance from the lowest label would not fit.
+            values = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
+            low, high = int(values.min()), int(values.max())
+            if len(self.table):
+                low, high = min(low, self.low), max(high, self.low + len(self.table) - 1)
+            if high - low < SPAN:
+                return self._looked_up(values, low, high)
+        if not pa.types.is_dictionary(column.type):
+            column = column.dictionary_encode()
+        own = np.asarray(column.indices.to_numpy(zero_copy_only=False))
+        words = column.dictionary.to_pylist()
+        used = np.flatnonzero(np.bincount(own, minlength=len(words)))
+        places = np.zeros(len(words), np.int64)
+        places[used] = [self.labels.setdefault(words[i], len(self.labels)) for i in used]
+        return np.asarray(places[own])
+
+    def places(self, labels: Sequence[Label]) -> np.ndarray:
+        """The number of each of these labels."""
+        return np.array([self.labels.setdefault(x, len(self.labels)) for x in labels], np.int64)
+
+    def forget(self, n: int) -> None:
+        """Keep the first labels only."""
+        if len(self.labels) > n:
+            self.labels = dict(list(self.labels.items())[:n])
+            self.table[self.table >= n] = -1
+
+    def _looked_up(self, values: np.ndarray, low: int, high: int) -> np.ndarray:
+        if low < self.low or high >= self.low + len(self.table):
+            table = np.full(high - low + 1, -1, np.int32)
+            if len(self.table):
+                table[self.low - low :][: len(self.table)] = self.table
+            else:
+                for label, number in self.labels.items():
+                    if isinstance(label, int) and low <= label <= high:
+                        table[label - low] = number
+            self.low, self.table = low, table
+        shifted = values if self.low == 0 else values - self.low
+        numbers = self.table[shifted]
+        if len(numbers) and numbers.min() < 0:
+            for value in np.unique(values[numbers < 0]).tolist():
+                self.table[value - self.low] = self.labels.setdefault(value, len(self.labels))
+            numbers = self.table[shifted]
+        return np.asarray(numbers)
+
+    def _of_parts(self, columns: Sequence[Any]) -> np.ndarray:
+        whole_key, sizes, values = np.zeros(len(columns[0]), np.int64), [], []
+        for column in columns:
+            if not hasattr(column, "indices"):
+                column = column.dictionary_encode()
+            words = column.dictionary.to_pylist()
+            whole_key = whole_key * len(words) + column.indices.to_numpy(zero_copy_only=False)
+            sizes.append(len(words))
+            values.append(words)
+        if np.prod(np.array(sizes, float)) > 2**62:
+            raise InvalidInput(f"The columns of a label have too many values together: {sizes}.")
+        keys, at = np.unique(whole_key, return_inverse=True)
+        spelt, rest = [], keys
+        for size, words in zip(reversed(sizes), reversed(values), strict=True):
+            spelt.append([words[i] for i in (rest % size).tolist()])
+            rest = rest // size
+        labels = zip(*reversed(spelt), strict=True)
+        numbers = [self.labels.setdefault(label, len(self.labels)) for label in labels]
+        return np.asarray(np.array(numbers, np.int64)[at])
+
+
+class Tally:
+    """How often each state, action and next state followed one another.
+
+    >>> tally = Tally()
+    >>> tally.add(np.array([0, 0, 0]), np.array([1, 1, 1]), np.array([2, 2, END]))
+    >>> [part.tolist() for part in tally.steps()]
+    [[0, 0], [1, 1], [0, 2], [1, 2]]
+    """
+
+    def __init__(self) -> None:
+        self.places, self.counts = empty(SMALLEST)
+        self.filled = 0
+
+    def add(self, states: np.ndarray, actions: np.ndarray, follows: np.ndarray) -> None:
+        """Count these steps."""
+        if not len(states):
+            return
+        for name, numbers, bits in (
+            ("states", states, NEXT_BITS - 1),
+            ("states", follows, NEXT_BITS),
+            ("actions", actions, ACTION_BITS),
+        ):
+            if numbers.max() >= 2**bits:
+                raise InvalidInput(
+                    f"A log must have fewer than {2**bits:,} {name} to be counted; this one has "
+                    f"more."
+                )
+        keys = states.astype(np.int64)
+        keys <<= ACTION_BITS
+        keys |= actions
+        keys <<= NEXT_BITS
+        keys |= follows
+        self._put(keys, np.zeros(0, np.int64))
+
+    def steps(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """States, actions, what followed, and how often; in order."""
+        taken = np.flatnonzero(self.places >= 0)
+        taken = taken[np.argsort(self.places[taken])]
+        keys, last_action = self.places[taken], 2**ACTION_BITS - 1
+        pairs, follows = keys >> NEXT_BITS, keys & (2**NEXT_BITS - 1)
+        return pairs >> ACTION_BITS, pairs & last_action, follows, self.counts[taken]
+
+    def _put(self, keys: np.ndarray, amounts: np.ndarray) -> None:
+        from inverseq._kernels import counting_loop
+
+        done, self.filled = counting_loop(keys, amounts, self.places, self.counts, self.filled)
+        while done < len(keys):
+            held = self.places >= 0
+            old, how_often = self.places[held], self.counts[held]
+            self.places, self.counts = empty(2 * len(self.places))
+            _, self.filled = counting_loop(old, how_often, self.places, self.counts, 0)
+            keys, amounts = keys[done:], amounts[done:]
+            done, self.filled = counting_loop(keys, amounts, self.places, self.counts, self.filled)
+
+
+def empty(size: int) -> tuple[np.ndarray, np.ndarray]:
+    """A table without keys, and its counts."""
+    return np.full(size, -1, np.int64), np.zeros(size, np.int64)
