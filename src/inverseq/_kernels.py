@@ -177,26 +177,49 @@ fused_loop = make_loop(FUSED, jit)
 """The loop compiled over the fused formulas: what `IQL` runs."""
 
 
-def count_loop(keys, amounts, places, counts, filled):  # type: ignore[no-untyped-def]
-    """Count keys from 0 in a table whose free places hold -1: each by its amount, or by 1.
+def count_loop(keys, amounts, table, filled):  # type: ignore[no-untyped-def]
+    """Count keys from 0 in a table of (key, count) whose free places hold -1: by amounts, or by 1.
 
-    It stops where the table is half full, and says how many keys are counted and places taken.
+    It stops where three quarters of the table are full, and says how many keys are counted and how
+    many places are taken.
     """
-    last = len(places) - 1
-    shift = np.uint64(64 - round(np.log2(len(places))))
+    last = len(table) - 1
+    shift = np.uint64(64 - round(np.log2(len(table))))
     for i in range(len(keys)):
         key = keys[i]
         at = np.int64((np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)) >> shift)
-        while places[at] != key and places[at] >= 0:
+        while table[at, 0] != key and table[at, 0] >= 0:
             at = (at + 1) & last
-        if places[at] < 0:
-            if 2 * filled > last:
+        if table[at, 0] < 0:
+            if 4 * filled > 3 * last:
                 return i, filled
-            places[at] = key
+            table[at, 0] = key
             filled += 1
-        counts[at] += amounts[i] if len(amounts) else 1
+        table[at, 1] += amounts[i] if len(amounts) else 1
     return len(keys), filled
 
 
-counting_loop = jit(count_loop)
-"""The loop by which `inverseq.io.tally` counts."""
+def look_up_loop(values, low, table, found):  # type: ignore[no-untyped-def]
+    """Find the numbers of integers in a table that begins at the lowest; False if one has none."""
+    for i in range(len(values)):
+        at = values[i] - low
+        if at < 0 or at >= len(table) or table[at] < 0:
+            return False
+        found[i] = table[at]
+    return True
+
+
+def pack_loop(states, actions, follows, action_bits, next_bits, keys):  # type: ignore[no-untyped-def]
+    """Make keys of steps, and say the largest of each of their parts."""
+    most_s = most_a = most_f = np.int64(0)
+    for i in range(len(states)):
+        s, a, f = np.int64(states[i]), np.int64(actions[i]), np.int64(follows[i])
+        most_s = s if s > most_s else most_s
+        most_a = a if a > most_a else most_a
+        most_f = f if f > most_f else most_f
+        keys[i] = (((s << action_bits) | a) << next_bits) | f
+    return most_s, most_a, most_f
+
+
+counting_loop, looking_up_loop, packing_loop = jit(count_loop), jit(look_up_loop), jit(pack_loop)
+"""The loops by which `inverseq.io.tally` counts."""

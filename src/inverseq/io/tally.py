@@ -7,12 +7,15 @@ into keys, and those are counted in a table with a place for each.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from inverseq.errors import InvalidInput
 from inverseq.labels import Label
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 SPAN = 2**22
 """Integers that lie closer together are looked up in a table; others are hashed by Arrow."""
@@ -51,6 +54,8 @@ class Numbering:
         if pa.types.is_integer(column.type) and len(column):
             # In a narrow type the distance from the lowest label would not fit.
             values = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
+            if len(self.table) and (found := self._known(values)) is not None:
+                return found
             low, high = int(values.min()), int(values.max())
             if len(self.table):
                 low, high = min(low, self.low), max(high, self.low + len(self.table) - 1)
@@ -75,6 +80,13 @@ class Numbering:
             self.labels = dict(list(self.labels.items())[:n])
             self.table[self.table >= n] = -1
 
+    def _known(self, values: np.ndarray) -> np.ndarray | None:
+        """The numbers of integers, if the table has all of them, in one pass."""
+        from inverseq._kernels import looking_up_loop
+
+        found = np.empty(len(values), np.int32)
+        return found if looking_up_loop(values, self.low, self.table, found) else None
+
     def _looked_up(self, values: np.ndarray, low: int, high: int) -> np.ndarray:
         if low < self.low or high >= self.low + len(self.table):
             table = np.full(high - low + 1, -1, np.int32)
@@ -88,8 +100,11 @@ class Numbering:
         shifted = values if self.low == 0 else values - self.low
         numbers = self.table[shifted]
         if len(numbers) and numbers.min() < 0:
-            for value in np.unique(values[numbers < 0]).tolist():
-                self.table[value - self.low] = self.labels.setdefault(value, len(self.labels))
+            new = np.zeros(len(self.table), bool)
+            new[shifted] = self.table[shifted] < 0
+            for at in np.flatnonzero(new).tolist():
+                value = at + self.low
+                self.table[at] = self.labels.setdefault(value, len(self.labels))
             numbers = self.table[shifted]
         return np.asarray(numbers)
 
@@ -124,51 +139,68 @@ class Tally:
     """
 
     def __init__(self) -> None:
-        self.places, self.counts = empty(SMALLEST)
-        self.filled = 0
+        self.table, self.filled = empty(SMALLEST), 0
+        self.helper: ThreadPoolExecutor | None = None
+        self.counting: Future[None] | None = None
 
     def add(self, states: np.ndarray, actions: np.ndarray, follows: np.ndarray) -> None:
-        """Count these steps."""
+        """Count these steps, in a thread of its own: what follows can be read meanwhile."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        from inverseq._kernels import packing_loop
+
         if not len(states):
             return
-        for name, numbers, bits in (
-            ("states", states, NEXT_BITS - 1),
-            ("states", follows, NEXT_BITS),
-            ("actions", actions, ACTION_BITS),
-        ):
-            if numbers.max() >= 2**bits:
+        parts = [states, actions, follows]
+        if any(part.dtype != np.int32 for part in parts):  # for two types it is compiled, not eight
+            parts = [part.astype(np.int64) for part in parts]
+        keys = np.empty(len(states), np.int64)
+        largest = packing_loop(*parts, ACTION_BITS, NEXT_BITS, keys)
+        for name, most, bits in zip(
+            ("states", "actions", "states"), largest,
+            (NEXT_BITS - 1, ACTION_BITS, NEXT_BITS), strict=True,
+        ):  # fmt: skip
+            if most >= 2**bits:
                 raise InvalidInput(
                     f"A log must have fewer than {2**bits:,} {name} to be counted; this one has "
                     f"more."
                 )
-        keys = states.astype(np.int64)
-        keys <<= ACTION_BITS
-        keys |= actions
-        keys <<= NEXT_BITS
-        keys |= follows
-        self._put(keys, np.zeros(0, np.int64))
+        self.wait()
+        self.helper = self.helper or ThreadPoolExecutor(1)
+        self.counting = self.helper.submit(self._put, keys)
+
+    def wait(self) -> None:
+        """Let the counting end, or raise what ended it."""
+        if self.counting is not None:
+            self.counting.result()
+        self.counting = None
 
     def steps(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """States, actions, what followed, and how often; in order."""
-        taken = np.flatnonzero(self.places >= 0)
-        taken = taken[np.argsort(self.places[taken])]
-        keys, last_action = self.places[taken], 2**ACTION_BITS - 1
+        self.wait()
+        if self.helper is not None:
+            self.helper.shutdown()
+            self.helper = None
+        held = self.table[self.table[:, 0] >= 0]
+        held = held[np.argsort(held[:, 0])]
+        keys, last_action = held[:, 0], 2**ACTION_BITS - 1
         pairs, follows = keys >> NEXT_BITS, keys & (2**NEXT_BITS - 1)
-        return pairs >> ACTION_BITS, pairs & last_action, follows, self.counts[taken]
+        return pairs >> ACTION_BITS, pairs & last_action, follows, held[:, 1]
 
-    def _put(self, keys: np.ndarray, amounts: np.ndarray) -> None:
+    def _put(self, keys: np.ndarray) -> None:
         from inverseq._kernels import counting_loop
 
-        done, self.filled = counting_loop(keys, amounts, self.places, self.counts, self.filled)
+        once = np.zeros(0, np.int64)
+        done, self.filled = counting_loop(keys, once, self.table, self.filled)
         while done < len(keys):
-            held = self.places >= 0
-            old, how_often = self.places[held], self.counts[held]
-            self.places, self.counts = empty(2 * len(self.places))
-            _, self.filled = counting_loop(old, how_often, self.places, self.counts, 0)
-            keys, amounts = keys[done:], amounts[done:]
-            done, self.filled = counting_loop(keys, amounts, self.places, self.counts, self.filled)
+            held = self.table[self.table[:, 0] >= 0]
+            self.table = empty(2 * len(self.table))
+            old, how_often = (np.ascontiguousarray(column) for column in held.T)
+            _, self.filled = counting_loop(old, how_often, self.table, 0)
+            keys = keys[done:]
+            done, self.filled = counting_loop(keys, once, self.table, self.filled)
 
 
-def empty(size: int) -> tuple[np.ndarray, np.ndarray]:
-    """A table without keys, and its counts."""
-    return np.full(size, -1, np.int64), np.zeros(size, np.int64)
+def empty(size: int) -> np.ndarray:
+    """A table of keys and counts without keys."""
+    return np.stack([np.full(size, -1, np.int64), np.zeros(size, np.int64)], axis=1)
