@@ -1,6 +1,10 @@
 """Experiments: jobs are done once, rows are complete, and what is said follows from the rows."""
 
 import json
+import os
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -78,6 +82,50 @@ def test_processes_give_results_in_the_order_of_the_jobs(tmp_path):
     given = [{"a": 1, "b": 2}, {}, {"c": 3}]
     beside = jobs.done(len, given, tmp_path / "beside.jsonl", 2, "counting", False)
     assert beside == [2, 0, 1]
+
+
+OWNER = """
+import os, time
+from inverseq._processes import side_by_side
+
+def tell(folder):
+    open(os.path.join(folder, str(os.getpid())), "w").close()
+    time.sleep(600)
+
+if __name__ == "__main__":
+    list(side_by_side(tell, [({folder!r},)] * 2, 2))
+"""
+
+
+def test_processes_end_with_their_owner_even_if_it_is_killed(tmp_path):
+    script, seen = tmp_path / "owner.py", tmp_path / "seen"
+    seen.mkdir()
+    script.write_text(OWNER.format(folder=str(seen)))
+    owner = subprocess.Popen([sys.executable, script], stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: len(list(seen.iterdir())) == 2)
+    finally:
+        owner.kill()
+        owner.wait()
+    for process in seen.iterdir():
+        wait_until(lambda name=process.name: not running(int(name)))
+
+
+def wait_until(true):
+    """A busy machine may take its time; one on which it never comes true has failed."""
+    for _ in range(1_200):
+        if true():
+            return
+        time.sleep(0.1)
+    raise AssertionError("it did not come true")
+
+
+def running(process):
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 # -- the Objectworld ----------------------------------------------------------------------------

@@ -91,9 +91,7 @@ def run(settings: Highway, *, progress: bool | None = None) -> Result:
     seeds = range(1 if settings.quick else settings.seeds)
     workers = settings.workers or os.cpu_count() or 1
     kept, folder = settings.out / "jobs.jsonl", str(settings.out)
-    if settings.rates:
-        scale = scale._replace(rates=tuple(r for r in scale.rates if r in settings.rates))
-    plan = Plan(scale, seeds)
+    plan = Plan(scale._replace(rates=settings.rates or scale.rates), seeds)
     wanted = settings.only or STUDIES
     trials = [
         {**job, "folder": folder}
